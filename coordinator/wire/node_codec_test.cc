@@ -23,7 +23,8 @@ TEST_CASE("a node survives the way in and out with everything that it says of it
     devices { name: "gpu0" backend: "emulated" variant: "A100" memory_bytes: 1048576 kind: "emulated A100 1a"
               profile: "/etc/a100.yaml" emulated: true }
     alive: true seconds_since_renewal: 2.5 jobs { key: "cpu0" value: "gpt-1" }
-    host_memory_bytes: 68719476736 network_cards: 4)");
+    host_memory_bytes: 68719476736 network_cards: 4
+    message_protection: MESSAGE_PROTECTION_CHECKSUM protects_messages: true)");
   const absl::StatusOr<NodeDescription> description = DecodeNode(node, 42);
   REQUIRE(description.ok());
   CHECK(description->incarnation == 42);

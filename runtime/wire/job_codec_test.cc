@@ -67,6 +67,14 @@ TEST_CASE("how devices talk can be forced, one thing without the others") {
   CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.gradient_wire == Precision::kBf16);
   spec.mutable_communication()->set_device_memory(v1::DEVICE_MEMORY_STRATEGY_WHOLE);
   CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.device_memory == DeviceMemoryStrategy::kWhole);
+  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.message_protection == MessageProtection::kNone);
+  spec.mutable_communication()->set_message_protection(v1::MESSAGE_PROTECTION_ENCRYPTION);
+  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.message_protection ==
+        MessageProtection::kEncryption);
+  v1::JobSpec direct = spec;
+  direct.mutable_communication()->set_device_memory(v1::DEVICE_MEMORY_STRATEGY_DIRECT);
+  CHECK_THAT(std::string(DecodeJobSpec(direct, "", std::nullopt).status().message()),
+             Catch::Contains("communication.device_memory: direct") && Catch::Contains("encryption"));
   spec.mutable_communication()->set_all_reduce(static_cast<v1::AllReduceAlgorithm>(77));
   const absl::Status status = DecodeJobSpec(spec, "", std::nullopt).status();
   CHECK(absl::IsInvalidArgument(status));
