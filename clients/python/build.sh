@@ -12,7 +12,7 @@ mkdir -p "$1"
 generated=$(mktemp -d)
 trap 'rm -rf "$generated"' EXIT
 
-protos=(proto/medley/v1/{cluster,coordinator,job,kernels,node_check,plan,rules}.proto)
+protos=(proto/medley/v1/{cluster,coordinator,job,kernels,message_protection,node_check,plan,rules}.proto)
 (cd "$here/../.." && protoc -I. --python_out="$generated" --pyi_out="$generated" "${protos[@]}")
 # Modules are medley.v1.*, and no package of the name "proto" that others have, too.
 sed -i 's/^from proto\.medley\.v1 import/from medley.v1 import/' "$generated"/proto/medley/v1/*_pb2.py*
