@@ -45,9 +45,6 @@ class AgentClient {
   template <typename Response>
   using Answered = std::function<void(absl::StatusOr<Response>)>;
 
-  // Connects to an agent that may be asked soon, and again if its connection has ended since, so that a plan goes to
-  // thousands at once without thousands of handshakes. Returns at once.
-  virtual void Connect(const std::string& agent_address) = 0;
   // Takes as long as the agent does; Stop makes it answer. Unavailable: the agent cannot be reached; others as
   // Agent.Prepare.
   virtual void Prepare(const std::string& agent_address, const PrepareParts& request,

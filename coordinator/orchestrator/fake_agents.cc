@@ -287,16 +287,6 @@ bool FakeAgents::AwaitTrainings(size_t count) {
   });
 }
 
-std::map<std::string, int> FakeAgents::connected() {
-  MutexLock lock(mutex_);
-  return connected_;
-}
-
-void FakeAgents::Connect(const std::string& agent_address) {
-  MutexLock lock(mutex_);
-  ++connected_[agent_address];
-}
-
 void FakeAgents::Prepare(const std::string& agent_address, const PrepareParts& parts,
                          Answered<v1::PrepareResponse> answered) {
   v1::PrepareRequest request;  // as an agent reads it

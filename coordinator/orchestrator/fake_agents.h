@@ -69,8 +69,6 @@ class FakeAgents final : public AgentClient {
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();
   std::vector<v1::PrepareRequest> requests();
-  // How often each address was connected to.
-  std::map<std::string, int> connected();
   int profiles();  // of devices alone
   // Requests that Start was given, in order.
   std::vector<v1::StartRequest> starts();
@@ -79,7 +77,6 @@ class FakeAgents final : public AgentClient {
   bool AwaitTrainings(size_t count);
 
   // Answers before it returns, but where a script says how it ends.
-  void Connect(const std::string& agent_address) override;
   void Prepare(const std::string& agent_address, const PrepareParts& parts,
                Answered<v1::PrepareResponse> answered) override;
   // An agent that is down is tried again until `patience` is over.
@@ -116,7 +113,6 @@ class FakeAgents final : public AgentClient {
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, int> connected_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::StartRequest> starts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started
   std::set<std::string> finishing_ ABSL_GUARDED_BY(mutex_);  // tasks that were asked to, prepared or begun

@@ -20,8 +20,6 @@ namespace medley {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
-// Agents end connections that are ten minutes old, and are connected to again.
-constexpr absl::Duration kConnectEvery = absl::Minutes(4);
 // That an agent may take to open its devices and ask them; those with a compiler of their own take longest.
 constexpr absl::Duration kKernelsTime = absl::Minutes(2);
 // A job is said to stall when nothing was heard of it for so many predicted steps, and so long.
@@ -143,7 +141,6 @@ void Orchestrator::ExpireLeases() {
   ticked_ = now;
   for (const Renewals::Renewal& renewal : renewals_.Take()) {
     if (!cluster_.Renew(renewal.node, renewal.incarnation, renewal.at, renewal.lease).ok()) continue;
-    Connect(renewal.node, now);
     // What came before it did not answer says nothing.
     const auto suspect = suspect_nodes_.find(renewal.node);
     if (suspect != suspect_nodes_.end() && renewal.at > suspect->second) suspect_nodes_.erase(suspect);
@@ -153,17 +150,9 @@ void Orchestrator::ExpireLeases() {
   HandleLost(lost, JobEvent::kLost);
 }
 
-void Orchestrator::Connect(const std::string& node, absl::Time now) {
-  Connected& connected = connected_[node];
-  if (now < connected.at + kConnectEvery) return;
-  connected.at = now;
-  agents_.Connect(connected.agent_address);
-}
-
 void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event) {
   for (const LostNode& node : nodes) {
     renewals_.Ended(node.name);
-    connected_.erase(node.name);
     suspect_nodes_.erase(node.name);  // it is heard of again before it is used again
     (void)store_.DeleteNode(node.name);
     spdlog::warn("node {} is lost: {}", node.name, node.reason);
@@ -370,8 +359,6 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, now));
   HandleLost(lost, JobEvent::kLost);
   renewals_.Held(node.name, node.incarnation);
-  if (!was_there) connected_[node.name] = {node.agent_address, absl::InfinitePast()};
-  Connect(node.name, now);
   suspect_nodes_.erase(node.name);
   if (request.leaving()) {
     leaving_nodes_.insert(node.name);

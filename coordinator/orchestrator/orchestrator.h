@@ -130,8 +130,6 @@ class Orchestrator {
   void Loop();
   void ExpireLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Aborts the jobs of nodes whose life is over.
-  // So that what is sent to many agents at once finds connections.
-  void Connect(const std::string& node, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HandleLost(const std::vector<LostNode>& nodes, JobEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Round LookAround() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the nodes that are to be expected have come.
@@ -205,12 +203,6 @@ class Orchestrator {
   Mutex mutex_;
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
-  // The agents of nodes that hold leases, and when each was last connected to.
-  struct Connected {
-    std::string agent_address;
-    absl::Time at;
-  };
-  std::map<std::string, Connected> connected_ ABSL_GUARDED_BY(mutex_);
   uint64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);
   // When a node last came that was not there before.

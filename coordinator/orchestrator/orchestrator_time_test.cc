@@ -115,16 +115,6 @@ TEST_CASE("a node that does not renew is lost when its lease ends, and its job g
                                      "recovering: node b is lost: its agent has not been heard of for 6s")));
 }
 
-TEST_CASE("agents are connected to when they register, and again from time to time while they are there") {
-  TimedSite timed;
-  timed.site.Register(FakeNode("a"));
-  timed.site.Register(FakeNode("b"));
-  CHECK(timed.site.agents.connected() == std::map<std::string, int>{{"a:1", 1}, {"b:1", 1}});
-  timed.Pass(absl::Minutes(5), [&] { (void)timed.site.Renew("a"); });
-  CHECK(timed.Alive() == Names{"a"});
-  CHECK(timed.site.agents.connected() == std::map<std::string, int>{{"a:1", 2}, {"b:1", 1}});
-}
-
 TEST_CASE("of many nodes each renews less often") {
   TimedSite timed;
   const int nodes = 300;

@@ -123,10 +123,6 @@ void GrpcAgentClient::Ask(const std::string& agent_address, Method<Request, Resp
       std::move(answered));
 }
 
-void GrpcAgentClient::Connect(const std::string& agent_address) {
-  ConnectionTo(agent_address)->channel->GetState(/*try_to_connect=*/true);
-}
-
 void GrpcAgentClient::Prepare(const std::string& agent_address, const PrepareParts& request,
                               Answered<v1::PrepareResponse> answered) {
   Ask<v1::PrepareResponse>(

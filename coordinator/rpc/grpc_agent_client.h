@@ -32,7 +32,6 @@ class GrpcAgentClient final : public AgentClient {
 
   int channels();
 
-  void Connect(const std::string& agent_address) override;
   void Prepare(const std::string& agent_address, const PrepareParts& request,
                Answered<v1::PrepareResponse> answered) override;
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,

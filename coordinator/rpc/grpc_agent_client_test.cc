@@ -315,7 +315,6 @@ TEST_CASE("what is asked of an agent is answered") {
   Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; });
   GrpcAgentClient client;
   Heard prepared, stopped;
-  client.Connect(agents.address());
   v1::PrepareRequest shared, own;
   shared.mutable_train()->set_job_id("job");
   own.mutable_train()->set_rank(3);
