@@ -65,7 +65,7 @@ std::vector<Agent> MakeAgents(int count, int devices, const std::string& coordin
     v1::Node& node = *request.mutable_node();
     node.set_name(absl::StrCat("node", i));
     node.set_host(absl::StrCat("host", i));
-    node.set_agent_address(absl::StrCat("10.", i / 65536, ".", i / 256 % 256, ".", i % 256, ":7071"));
+    node.set_agent_address(absl::StrCat("127.1.", i / 256, ".", i % 256, ":7071"));
     for (int d = 0; d < devices; ++d) {
       v1::Device& device = *node.add_devices();
       device.set_name(absl::StrCat("cpu", d));
