@@ -5,16 +5,6 @@
 namespace medley {
 namespace {
 
-std::vector<v1::LinkProfile> LinksOf(const absl::StatusOr<Orchestrator::KnownLinks>& links) {
-  REQUIRE(links.ok());
-  std::vector<v1::LinkProfile> all;
-  links->table.ForEachAmong(links->devices, [&](const v1::LinkProfile& link) {
-    all.push_back(link);
-    return true;
-  });
-  return all;
-}
-
 TEST_CASE("a message that was altered on its way costs an attempt, not the job") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));

@@ -414,16 +414,6 @@ TEST_CASE("a submission repeated under its request id is the same job") {
   CHECK(absl::IsInvalidArgument(site.orchestrator->Submit(request).status()));
 }
 
-std::vector<v1::LinkProfile> LinksOf(const absl::StatusOr<Orchestrator::KnownLinks>& links) {
-  REQUIRE(links.ok());
-  std::vector<v1::LinkProfile> all;
-  links->table.ForEachAmong(links->devices, [&](const v1::LinkProfile& link) {
-    all.push_back(link);
-    return true;
-  });
-  return all;
-}
-
 TEST_CASE("an exported cluster has the live nodes and all that was measured") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));

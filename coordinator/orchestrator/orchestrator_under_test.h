@@ -117,4 +117,15 @@ struct OrchestratorSite {
   }
 };
 
+// All that are known among the devices that were asked for.
+inline std::vector<v1::LinkProfile> LinksOf(const absl::StatusOr<Orchestrator::KnownLinks>& links) {
+  REQUIRE(links.ok());
+  std::vector<v1::LinkProfile> all;
+  links->table.ForEachAmong(links->devices, [&](const v1::LinkProfile& link) {
+    all.push_back(link);
+    return true;
+  });
+  return all;
+}
+
 }  // namespace medley
