@@ -48,9 +48,7 @@ class GrpcAgentClient final : public AgentClient {
  private:
   // A channel to an agent.
   struct Connection {
-    explicit Connection(std::shared_ptr<grpc::Channel> to)
-        : channel(std::move(to)), stub(channel), prepare(channel) {}
-    const std::shared_ptr<grpc::Channel> channel;
+    explicit Connection(const std::shared_ptr<grpc::Channel>& channel) : stub(channel), prepare(channel) {}
     v1::Agent::Stub stub;
     grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::PrepareResponse>
         prepare;  // of requests that are encoded
