@@ -38,10 +38,16 @@ absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescriptio
   }
   std::vector<LostNode> lost;
   if (registration == Registration::kReplaced) {
-    lost.push_back({node.name, "its agent was started anew", JobsOn(node.name)});
+    lost.push_back(
+        {node.name, "its agent was started anew", JobsOn(node.name), AgentAddressOf(node.name)});
   }
   nodes_[node.name] = {node, true, now};
   return lost;
+}
+
+std::string ClusterView::AgentAddressOf(const std::string& node) const {
+  const auto known = nodes_.find(node);
+  return known == nodes_.end() ? "" : known->second.description.agent_address;
 }
 
 bool ClusterView::IsAlive(const std::string& node, uint64_t incarnation) const {
@@ -61,7 +67,7 @@ std::vector<LostNode> ClusterView::Expire(absl::Time now) {
   for (const std::string& name : leases_.Expire(now)) {
     Node& node = nodes_.at(name);
     node.alive = false;
-    lost.push_back({name, SilentFor(now - node.renewed), JobsOn(name)});
+    lost.push_back({name, SilentFor(now - node.renewed), JobsOn(name), node.description.agent_address});
   }
   std::erase_if(nodes_, [&](const auto& entry) {
     return !entry.second.alive && now - entry.second.renewed >= options_.forget_after &&
@@ -74,7 +80,7 @@ std::vector<LostNode> ClusterView::Leave(const std::string& node, uint64_t incar
   if (!leases_.Leave(node, incarnation)) return {};
   nodes_.at(node).alive = false;
   nodes_.at(node).left = true;
-  return {{node, "its agent was stopped", JobsOn(node)}};
+  return {{node, "its agent was stopped", JobsOn(node), AgentAddressOf(node)}};
 }
 
 absl::Status ClusterView::Forget(const std::string& node) {

@@ -34,6 +34,7 @@ struct LostNode {
   std::string name;
   std::string reason;             // for people
   std::vector<std::string> jobs;  // ascending
+  std::string agent_address;
 };
 
 struct NodeSnapshot {
@@ -109,6 +110,9 @@ class ClusterView {
 
   // NotFound: no such device. FailedPrecondition: its node is not alive.
   absl::StatusOr<ClusterDeviceLocation> Find(const std::string& device) const;
+
+  // Empty: there is no such node.
+  std::string AgentAddressOf(const std::string& node) const;
 
   // Whether the node holds a lease in this life.
   bool IsAlive(const std::string& node, uint64_t incarnation) const;

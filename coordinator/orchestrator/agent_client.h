@@ -45,6 +45,12 @@ class AgentClient {
   template <typename Response>
   using Answered = std::function<void(absl::StatusOr<Response>)>;
 
+  // Connects to an agent that may be asked soon, or sees that it is still connected, so that a plan goes to thousands at
+  // once without thousands of handshakes. To be called while the agent is there, as often as one likes: one that cannot be reached is
+  // tried again after pauses that grow. Returns at once.
+  virtual void KeepConnected(const std::string& agent_address) = 0;
+  // The agent is not there any more. What is under way with it goes on.
+  virtual void Disconnect(const std::string& agent_address) = 0;
   // Takes as long as the agent does; Stop makes it answer. Unavailable: the agent cannot be reached; others as
   // Agent.Prepare.
   virtual void Prepare(const std::string& agent_address, const PrepareParts& request,

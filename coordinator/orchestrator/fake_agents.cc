@@ -287,6 +287,21 @@ bool FakeAgents::AwaitTrainings(size_t count) {
   });
 }
 
+std::set<std::string> FakeAgents::connected() {
+  MutexLock lock(mutex_);
+  return connected_;
+}
+
+void FakeAgents::KeepConnected(const std::string& agent_address) {
+  MutexLock lock(mutex_);
+  connected_.insert(agent_address);
+}
+
+void FakeAgents::Disconnect(const std::string& agent_address) {
+  MutexLock lock(mutex_);
+  connected_.erase(agent_address);
+}
+
 void FakeAgents::Prepare(const std::string& agent_address, const PrepareParts& parts,
                          Answered<v1::PrepareResponse> answered) {
   v1::PrepareRequest request;  // as an agent reads it

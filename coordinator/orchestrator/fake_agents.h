@@ -69,6 +69,8 @@ class FakeAgents final : public AgentClient {
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();
   std::vector<v1::PrepareRequest> requests();
+  // Addresses that the coordinator keeps connections to.
+  std::set<std::string> connected();
   int profiles();  // of devices alone
   // Requests that Start was given, in order.
   std::vector<v1::StartRequest> starts();
@@ -76,6 +78,8 @@ class FakeAgents final : public AgentClient {
   // Blocks until that many training tasks have been prepared, or ten seconds.
   bool AwaitTrainings(size_t count);
 
+  void KeepConnected(const std::string& agent_address) override;
+  void Disconnect(const std::string& agent_address) override;
   // Answers before it returns, but where a script says how it ends.
   void Prepare(const std::string& agent_address, const PrepareParts& parts,
                Answered<v1::PrepareResponse> answered) override;
@@ -113,6 +117,7 @@ class FakeAgents final : public AgentClient {
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> connected_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::StartRequest> starts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started
   std::set<std::string> finishing_ ABSL_GUARDED_BY(mutex_);  // tasks that were asked to, prepared or begun

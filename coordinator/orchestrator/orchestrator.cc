@@ -103,6 +103,7 @@ void Orchestrator::Loop() {
 
 void Orchestrator::Tick() {
   std::vector<std::thread> ended;
+  std::vector<std::string> agents;
   {
     MutexLock lock(mutex_);
     ExpireLeases();
@@ -112,7 +113,9 @@ void Orchestrator::Tick() {
       WatchForStalls();
       GrowJobs();
     }
+    agents.swap(heard_of_);
   }
+  for (const std::string& agent : agents) agents_.KeepConnected(agent);
   for (std::thread& thread : ended) thread.join();
 }
 
@@ -141,6 +144,7 @@ void Orchestrator::ExpireLeases() {
   ticked_ = now;
   for (const Renewals::Renewal& renewal : renewals_.Take()) {
     if (!cluster_.Renew(renewal.node, renewal.incarnation, renewal.at, renewal.lease).ok()) continue;
+    heard_of_.push_back(cluster_.AgentAddressOf(renewal.node));
     // What came before it did not answer says nothing.
     const auto suspect = suspect_nodes_.find(renewal.node);
     if (suspect != suspect_nodes_.end() && renewal.at > suspect->second) suspect_nodes_.erase(suspect);
@@ -153,6 +157,7 @@ void Orchestrator::ExpireLeases() {
 void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event) {
   for (const LostNode& node : nodes) {
     renewals_.Ended(node.name);
+    agents_.Disconnect(node.agent_address);
     suspect_nodes_.erase(node.name);  // it is heard of again before it is used again
     (void)store_.DeleteNode(node.name);
     spdlog::warn("node {} is lost: {}", node.name, node.reason);
@@ -359,6 +364,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, now));
   HandleLost(lost, JobEvent::kLost);
   renewals_.Held(node.name, node.incarnation);
+  heard_of_.push_back(node.agent_address);
   suspect_nodes_.erase(node.name);
   if (request.leaving()) {
     leaving_nodes_.insert(node.name);

@@ -204,6 +204,8 @@ class Orchestrator {
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
   uint64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Addresses of agents that have registered or renewed since the last tick, to be connected to.
+  std::vector<std::string> heard_of_ ABSL_GUARDED_BY(mutex_);
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);
   // When a node last came that was not there before.
   absl::Time last_news_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -115,6 +115,15 @@ TEST_CASE("a node that does not renew is lost when its lease ends, and its job g
                                      "recovering: node b is lost: its agent has not been heard of for 6s")));
 }
 
+TEST_CASE("agents are kept connected to while they are heard of") {
+  TimedSite timed;
+  timed.site.Register(FakeNode("a"));
+  timed.site.Register(FakeNode("b"));
+  timed.Pass(absl::Minutes(5), [&] { (void)timed.site.Renew("a"); });
+  CHECK(timed.Alive() == Names{"a"});
+  CHECK(timed.site.agents.connected() == std::set<std::string>{"a:1"});
+}
+
 TEST_CASE("of many nodes each renews less often") {
   TimedSite timed;
   const int nodes = 300;

@@ -1,5 +1,6 @@
 #include "coordinator/rpc/grpc_agent_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "coordinator/rpc/task_stream.h"
@@ -12,6 +13,8 @@ namespace {
 
 constexpr absl::Duration kKeepalive = absl::Seconds(3);
 constexpr absl::Duration kStopTime = absl::Seconds(1);
+// Between attempts to connect to an agent that does not answer, and that nobody asks anything.
+constexpr absl::Duration kFirstPause = absl::Seconds(2), kLongestPause = absl::Minutes(2);
 // The times of a traced step: 16 bytes an instruction, so of 16 million instructions.
 constexpr Bytes kMostReply = MiB(256);
 constexpr char kPrepareMethod[] = "/medley.v1.Agent/Prepare";
@@ -57,7 +60,7 @@ std::shared_ptr<GrpcAgentClient::Connection> GrpcAgentClient::ConnectionTo(const
   if (now - looked_for_idle_ >= keep_idle_) {
     looked_for_idle_ = now;
     std::erase_if(connections_, [&](const auto& entry) {
-      return entry.second.connection.use_count() == 1 && now - entry.second.used >= keep_idle_;
+      return entry.second.connection.use_count() <= 1 && now - entry.second.used >= keep_idle_;
     });
   }
   Kept& kept = connections_[agent_address];
@@ -80,6 +83,46 @@ std::shared_ptr<GrpcAgentClient::Connection> GrpcAgentClient::ConnectionTo(const
   return kept.connection;
 }
 
+std::shared_ptr<GrpcAgentClient::Connection> GrpcAgentClient::UsableConnectionTo(
+    const std::string& agent_address) {
+  const std::shared_ptr<Connection> connection = ConnectionTo(agent_address);
+  if (connection->channel->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_TRANSIENT_FAILURE) {
+    return connection;
+  }
+  Drop(agent_address, connection);
+  return ConnectionTo(agent_address);
+}
+
+void GrpcAgentClient::Drop(const std::string& agent_address, const std::shared_ptr<Connection>& connection) {
+  MutexLock lock(mutex_);
+  const auto kept = connections_.find(agent_address);
+  if (kept != connections_.end() && kept->second.connection == connection) kept->second.connection = nullptr;
+}
+
+void GrpcAgentClient::KeepConnected(const std::string& agent_address) {
+  {
+    MutexLock lock(mutex_);
+    const auto kept = connections_.find(agent_address);
+    if (kept != connections_.end() && Now() < kept->second.next_attempt) return;
+  }
+  // gRPC may call what waits for it from here: not with a lock.
+  const std::shared_ptr<Connection> connection = ConnectionTo(agent_address);
+  const grpc_connectivity_state state = connection->channel->GetState(/*try_to_connect=*/true);
+  const bool has_failed = state == GRPC_CHANNEL_TRANSIENT_FAILURE;
+  if (has_failed) Drop(agent_address, connection);  // which would be tried again each second
+  MutexLock lock(mutex_);
+  Kept& kept = connections_[agent_address];
+  if (state == GRPC_CHANNEL_READY) kept.pause = absl::ZeroDuration();
+  if (!has_failed) return;
+  kept.pause = std::clamp(2 * kept.pause, kFirstPause, kLongestPause);
+  kept.next_attempt = Now() + kept.pause;
+}
+
+void GrpcAgentClient::Disconnect(const std::string& agent_address) {
+  MutexLock lock(mutex_);
+  connections_.erase(agent_address);
+}
+
 int GrpcAgentClient::channels() {
   MutexLock lock(mutex_);
   return static_cast<int>(connections_.size());
@@ -95,7 +138,7 @@ void GrpcAgentClient::Ask(const std::string& agent_address, absl::Time deadline,
     Response response;
   };
   const auto call = std::make_shared<Call>();
-  call->connection = ConnectionTo(agent_address);
+  call->connection = UsableConnectionTo(agent_address);
   call->begin = std::move(begin);
   if (deadline != absl::InfiniteFuture()) call->context.set_deadline(ToSystemClock(deadline));
   {
@@ -137,7 +180,7 @@ void GrpcAgentClient::Prepare(const std::string& agent_address, const PreparePar
 std::unique_ptr<RunningTask> GrpcAgentClient::Start(const std::string& agent_address,
                                                     const v1::StartRequest& request, absl::Duration patience,
                                                     TaskListener listener) {
-  const std::shared_ptr<Connection> connection = ConnectionTo(agent_address);
+  const std::shared_ptr<Connection> connection = UsableConnectionTo(agent_address);
   const std::shared_ptr<v1::Agent::Stub> stub(connection, &connection->stub);
   return std::make_unique<TaskStream>(timers_, stub, request, patience, std::move(listener));
 }

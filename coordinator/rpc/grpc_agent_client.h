@@ -32,6 +32,8 @@ class GrpcAgentClient final : public AgentClient {
 
   int channels();
 
+  void KeepConnected(const std::string& agent_address) override;
+  void Disconnect(const std::string& agent_address) override;
   void Prepare(const std::string& agent_address, const PrepareParts& request,
                Answered<v1::PrepareResponse> answered) override;
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
@@ -48,7 +50,9 @@ class GrpcAgentClient final : public AgentClient {
  private:
   // A channel to an agent.
   struct Connection {
-    explicit Connection(const std::shared_ptr<grpc::Channel>& channel) : stub(channel), prepare(channel) {}
+    explicit Connection(std::shared_ptr<grpc::Channel> to)
+        : channel(std::move(to)), stub(channel), prepare(channel) {}
+    const std::shared_ptr<grpc::Channel> channel;
     v1::Agent::Stub stub;
     grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::PrepareResponse>
         prepare;  // of requests that are encoded
@@ -66,7 +70,12 @@ class GrpcAgentClient final : public AgentClient {
   template <typename Request, typename Response>
   void Ask(const std::string& agent_address, Method<Request, Response> method, Request request,
            absl::Time deadline, Answered<Response> answered);
-  std::shared_ptr<Connection> ConnectionTo(const std::string& agent_address);
+  std::shared_ptr<Connection> ConnectionTo(const std::string& agent_address) ABSL_LOCKS_EXCLUDED(mutex_);
+  // One that a call may use at once: a channel that has failed to connect would refuse it unasked.
+  std::shared_ptr<Connection> UsableConnectionTo(const std::string& agent_address) ABSL_LOCKS_EXCLUDED(mutex_);
+  // So that the next call or attempt begins with a new channel.
+  void Drop(const std::string& agent_address, const std::shared_ptr<Connection>& connection)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Connections that nothing uses any more. A channel must not be destroyed by one of gRPC's own callbacks, where the last use of
   // one often ends: those that are here are destroyed by whoever asks for a connection next, or by the destructor.
@@ -81,6 +90,9 @@ class GrpcAgentClient final : public AgentClient {
   struct Kept {
     std::shared_ptr<Connection> connection;  // and of each call that uses it
     absl::Time used;
+    // Of attempts to connect ahead of any call.
+    absl::Duration pause = absl::ZeroDuration();
+    absl::Time next_attempt = absl::InfinitePast();
   };
 
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;

@@ -311,6 +311,25 @@ TEST_CASE("channels that nothing uses any more are not kept for ever, those of t
   CHECK(heard.ends.empty());
 }
 
+TEST_CASE("an agent is connected to ahead of calls, whenever it comes") {
+  std::string address;
+  { address = Agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; }).address(); }
+  GrpcAgentClient client;
+  const auto stop = [&] {
+    Heard answered;
+    client.Stop(address, {}, [&](const absl::Status& status) { answered.Listener().ended(status); });
+    return answered.AwaitEnd();
+  };
+  for (int i = 0; i < 1000; ++i) client.KeepConnected(address);
+  CHECK(absl::IsUnavailable(stop()));
+  const Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; }, address);
+  CHECK(stop().ok());  // no call waits for a pause between attempts
+  client.KeepConnected(address);
+  CHECK(client.channels() == 1);
+  client.Disconnect(address);
+  CHECK(client.channels() == 0);
+}
+
 TEST_CASE("what is asked of an agent is answered") {
   Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; });
   GrpcAgentClient client;

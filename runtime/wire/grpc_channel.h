@@ -25,7 +25,8 @@ struct ChannelSettings {
   std::shared_ptr<grpc::ChannelCredentials> credentials;
 };
 
-// A channel to a daemon of ours at `address`, which connects when it is first used. Never through a proxy of
+// A channel to a daemon of ours at `address`, which connects when it is first used. It shares no connection, and no pause between
+// attempts to connect, with other channels to the same. Never through a proxy of
 // the environment: those are for the web, daemons are in the same network.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const ChannelSettings& settings = {});
 
