@@ -186,9 +186,9 @@ Orchestrator::Round Orchestrator::LookAround() {
   for (const NodeSnapshot& node : round.nodes) {
     for (const ClusterDevice& device : node.description.devices) {
       const std::string name = absl::StrCat(node.description.name, "/", device.description.name);
-      if (node.alive) round.live.push_back(name);
-      if (device.emulated) round.emulated.push_back(name);
-      if (!node.description.protects_messages) round.unprotecting.push_back(name);
+      if (node.alive) round.live.insert(name);
+      if (device.emulated) round.emulated.insert(name);
+      if (!node.description.protects_messages) round.unprotecting.insert(name);
     }
   }
   return round;

@@ -121,8 +121,8 @@ class Orchestrator {
   // What is known of the cluster in one round of the loop.
   struct Round {
     std::vector<NodeSnapshot> nodes;
-    std::vector<std::string> live, emulated;  // devices
-    std::vector<std::string> unprotecting;    // those of nodes that know of no protected messages
+    std::set<std::string> live, emulated;  // devices
+    std::set<std::string> unprotecting;    // those of nodes that know of no protected messages
   };
 
   Orchestrator(const Options& options, Store& store, AgentClient& agents);

@@ -185,21 +185,22 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
       }
       if (!unknown.empty()) {
         return absl::FailedPreconditionError(absl::StrCat(
-            spec.has_plan() ? "plan.units" : "constraints.devices", ": ", absl::StrJoin(unknown, ", "),
+            spec.has_plan() ? "plan.units" : "constraints.devices", ": ", FirstOf(unknown),
             unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
-            round.live.empty() ? "none" : absl::StrJoin(round.live, ", ")));
+            round.live.empty() ? "none" : FirstOf({round.live.begin(), round.live.end()})));
       }
-      std::erase_if(devices, [&](const std::string& d) { return !Has(wanted, d); });
+      const std::set<std::string> are_wanted(wanted.begin(), wanted.end());
+      std::erase_if(devices, [&](const std::string& d) { return !are_wanted.contains(d); });
     } else if (!spec.allow_emulated()) {
       const size_t erased =
-          std::erase_if(devices, [&](const std::string& d) { return Has(round.emulated, d); });
+          std::erase_if(devices, [&](const std::string& d) { return round.emulated.contains(d); });
       if (devices.empty() && erased > 0) {
         return absl::FailedPreconditionError(
             "all devices that are free are emulated, and the job does not have allow_emulated: true");
       }
     }
     if (wanted.empty() && AsksForProtection(spec))
-      std::erase_if(devices, [&](const std::string& d) { return Has(round.unprotecting, d); });
+      std::erase_if(devices, [&](const std::string& d) { return round.unprotecting.contains(d); });
     if (devices.empty()) {
       return absl::FailedPreconditionError(
           "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan "

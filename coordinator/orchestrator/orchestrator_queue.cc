@@ -72,7 +72,7 @@ absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Roun
   WaitingJob waiting{.id = job.id(), .devices = WantedDevices(job.spec())};
   const auto tried = tried_in_vain_.find(job.id());
   if (tried != tried_in_vain_.end()) waiting.tried_in_vain = tried->second.devices;
-  if (!job.spec().allow_emulated()) waiting.never = round.emulated;
+  if (!job.spec().allow_emulated()) waiting.never.assign(round.emulated.begin(), round.emulated.end());
   if (AsksForProtection(job.spec()))
     waiting.never.insert(waiting.never.end(), round.unprotecting.begin(), round.unprotecting.end());
   waiting.priority = scheduling.priority();
@@ -92,32 +92,30 @@ void Orchestrator::StartWaitingJobs() {
   std::vector<WaitingJob> jobs;
   const std::vector<std::string> ids = waiting_;
   for (const std::string& id : ids) {
-    const absl::StatusOr<v1::Job> job = journal_.Get(id);
-    if (!job.ok()) continue;
-    if (job->held()) {
-      journal_.SetWait(id, absl::StrCat("held; `medley release ", id, "` lets it go"));
-      continue;
-    }
-    const auto pause = not_before_.find(id);
-    if (pause != not_before_.end() && Time() < pause->second) {
-      journal_.SetWait(id, absl::StrCat("tried again in ", absl::FormatDuration(absl::Ceil(
-                                                               pause->second - Time(), absl::Seconds(1)))));
-      continue;
-    }
-    if (!settled && !job->spec().has_plan()) {
-      journal_.SetWait(id, "waits for nodes that may still register");
-      continue;
-    }
-    const auto tried = tried_in_vain_.find(id);
-    if (tried != tried_in_vain_.end() && settled && !MoreMayCome(*job, tried->second.devices, round)) {
-      (void)journal_.Apply(id, JobEvent::kRefused, tried->second.cause);
-      tried_in_vain_.erase(id);
-      not_before_.erase(id);
-      std::erase(waiting_, id);
-      continue;
-    }
-    absl::StatusOr<WaitingJob> waiting = Describe(*job, round);
-    if (waiting.ok()) jobs.push_back(*std::move(waiting));
+    std::string wait;
+    bool in_vain = false;
+    (void)journal_.Look(id, [&](const v1::Job& job) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      const auto pause = not_before_.find(id);
+      const auto tried = tried_in_vain_.find(id);
+      if (job.held()) {
+        wait = absl::StrCat("held; `medley release ", id, "` lets it go");
+      } else if (pause != not_before_.end() && Time() < pause->second) {
+        wait = absl::StrCat("tried again in ",
+                            absl::FormatDuration(absl::Ceil(pause->second - Time(), absl::Seconds(1))));
+      } else if (!settled && !job.spec().has_plan()) {
+        wait = "waits for nodes that may still register";
+      } else if (tried != tried_in_vain_.end() && settled && !MoreMayCome(job, tried->second.devices, round)) {
+        in_vain = true;
+      } else if (absl::StatusOr<WaitingJob> waiting = Describe(job, round); waiting.ok()) {
+        jobs.push_back(*std::move(waiting));
+      }
+    });
+    if (!wait.empty()) journal_.SetWait(id, wait);
+    if (!in_vain) continue;
+    (void)journal_.Apply(id, JobEvent::kRefused, tried_in_vain_.at(id).cause);
+    tried_in_vain_.erase(id);
+    not_before_.erase(id);
+    std::erase(waiting_, id);
   }
   std::vector<std::string> free = UsableDevices();
   while (const std::optional<Grant> grant = NextToStart(jobs, free)) {
@@ -142,10 +140,11 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
       holders[absl::StrCat(node.description.name, "/", device)] = job;
   }
   if (!waiting.devices.empty()) {
+    const std::set<std::string> are_free(free.begin(), free.end());
     std::vector<std::string> missing;
     for (const std::string& device : waiting.devices) {
-      if (Has(free, device)) continue;
-      const bool there = Has(round.live, device) && suspect_nodes_.count(NodeOf(device)) == 0;
+      if (are_free.contains(device)) continue;
+      const bool there = round.live.contains(device) && suspect_nodes_.count(NodeOf(device)) == 0;
       const auto holder = holders.find(device);
       const bool is_drained = drained_nodes_.count(NodeOf(device)) > 0;
       missing.push_back(absl::StrCat(device, !there       ? " (not there)"
@@ -154,13 +153,14 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
                                                  ? " (in use)"
                                                  : absl::StrCat(" (in use by ", holder->second, ")")));
     }
-    if (!missing.empty()) return absl::StrCat("waits for ", absl::StrJoin(missing, ", "));
+    if (!missing.empty()) return absl::StrCat("waits for ", FirstOf(missing));
   } else {
+    const std::set<std::string> never(waiting.never.begin(), waiting.never.end());
     std::vector<std::string> usable = free;
-    std::erase_if(usable, [&](const std::string& device) { return Has(waiting.never, device); });
+    std::erase_if(usable, [&](const std::string& device) { return never.contains(device); });
     if (round.live.empty()) return "waits for a device: no agent is registered";
     const bool only_unprotecting = std::all_of(
-        free.begin(), free.end(), [&](const auto& device) { return Has(round.unprotecting, device); });
+        free.begin(), free.end(), [&](const auto& device) { return round.unprotecting.contains(device); });
     if (usable.empty() && !free.empty() && only_unprotecting) {
       return "waits for a node whose agent knows of message_protection, which the job or the coordinator "
              "asks for: those "
@@ -181,7 +181,7 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
                           usable.size() == 1 ? " is free" : " are free");
     }
     if (!waiting.tried_in_vain.empty()) {
-      return absl::StrCat("waits for more devices than ", absl::StrJoin(waiting.tried_in_vain, ", "));
+      return absl::StrCat("waits for more devices than ", FirstOf(waiting.tried_in_vain));
     }
   }
   if (!before.empty()) return absl::StrCat("waits behind ", before.front().id);
@@ -194,7 +194,7 @@ bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string
   if (job.restarts() > 0) return true;
   std::set<std::string> devices(job.spec().constraints().devices().begin(),
                                 job.spec().constraints().devices().end());
-  if (devices.empty()) devices = {round.live.begin(), round.live.end()};
+  if (devices.empty()) devices = round.live;
   for (const std::string& device : given) devices.erase(device);
   if (!job.spec().allow_emulated()) {
     for (const std::string& device : round.emulated) devices.erase(device);

@@ -37,11 +37,9 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
   std::vector<std::string> free = UsableDevices();
   const std::set<std::string> named(spec.constraints().devices().begin(), spec.constraints().devices().end());
   std::erase_if(free, [&](const std::string& device) {
-    const bool emulated =
-        std::find(round.emulated.begin(), round.emulated.end(), device) != round.emulated.end();
-    const bool unprotecting =
-        growth.job.plan().message_protection() > v1::MESSAGE_PROTECTION_NONE &&
-        std::find(round.unprotecting.begin(), round.unprotecting.end(), device) != round.unprotecting.end();
+    const bool emulated = round.emulated.contains(device);
+    const bool unprotecting = growth.job.plan().message_protection() > v1::MESSAGE_PROTECTION_NONE &&
+                              round.unprotecting.contains(device);
     return (!named.empty() && named.count(device) == 0) || (emulated && !spec.allow_emulated()) ||
            unprotecting;
   });

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <map>
+#include <queue>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -111,7 +114,7 @@ class SimulatedAgents final : public v1::Agent::CallbackService {
   size_t message_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Registers all, then renews their leases until its end.
+// Registers all, and renews their leases until its end.
 class Registrations {
  public:
   Registrations(const SimulatedAgents& agents, int count, const std::shared_ptr<grpc::Channel>& coordinator)
@@ -123,33 +126,43 @@ class Registrations {
       v1::RegisterResponse response;
       const grpc::Status status = registry_->Register(&context, request, &response);
       if (!status.ok()) throw std::runtime_error("registering failed: " + status.error_message());
-      names_.push_back(request.node().name());
+      due_.push({absl::Now() + absl::Seconds(response.lease_seconds() / 3), request.node().name()});
+      RenewWhatIsDue();
     }
     thread_ = std::thread([this] {
-      for (size_t i = 0; !stop_; i = (i + 1) % names_.size()) {
-        v1::RenewRequest request;
-        request.set_node(names_[i]);
-        request.set_incarnation(1);
-        grpc::ClientContext context;
-        v1::RenewResponse response;
-        if (!registry_->Renew(&context, request, &response).ok()) continue;
-        absl::SleepFor(absl::Seconds(response.lease_seconds() / 3) / static_cast<int64_t>(names_.size()));
-      }
+      for (; !stop_; absl::SleepFor(absl::Milliseconds(5))) RenewWhatIsDue();
     });
   }
   ~Registrations() {
     stop_ = true;
     thread_.join();
   }
+  int lost() const { return lost_; }
 
  private:
+  void RenewWhatIsDue() {
+    while (!stop_ && due_.top().first <= absl::Now()) {
+      v1::RenewRequest request;
+      request.set_node(due_.top().second);
+      request.set_incarnation(1);
+      due_.pop();
+      grpc::ClientContext context;
+      v1::RenewResponse response;
+      if (!registry_->Renew(&context, request, &response).ok()) ++lost_;
+      due_.push({absl::Now() + absl::Seconds(response.lease_seconds() / 3), request.node()});
+    }
+  }
+
   const std::unique_ptr<v1::Registry::Stub> registry_;
-  std::vector<std::string> names_;
+  using Due = std::pair<absl::Time, std::string>;  // a node
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::atomic<bool> stop_ = false;
+  std::atomic<int> lost_ = 0;
   std::thread thread_;
 };
 
-v1::Job RunToEnd(v1::Coordinator::Stub& coordinator, const v1::JobSpec& spec) {
+v1::Job RunToEnd(v1::Coordinator::Stub& coordinator, const Registrations& registrations,
+                 const v1::JobSpec& spec) {
   v1::SubmitJobRequest request;
   *request.mutable_spec() = spec;
   v1::SubmitJobResponse submitted;
@@ -165,6 +178,7 @@ v1::Job RunToEnd(v1::Coordinator::Stub& coordinator, const v1::JobSpec& spec) {
     if (job.state() == v1::JOB_STATE_DONE) return job;
     if (job.state() == v1::JOB_STATE_FAILED)
       throw std::runtime_error("the job failed: " + job.state_reason());
+    if (registrations.lost() > 0) throw std::runtime_error("leases were lost: " + job.state_reason());
     absl::SleepFor(absl::Milliseconds(200));
   }
 }
@@ -180,7 +194,7 @@ void Run(const std::string& program, const std::string& directory, int count, bo
       ConnectionTo(coordinator.address(), CredentialsOf(certificates, v1::ROLE_OPERATOR)));
   std::vector<std::string> devices;
   for (int i = 0; i < count; ++i) devices.push_back(absl::StrCat("n", i, "/cpu0"));
-  const v1::Job job = RunToEnd(*users, PinnedJob("push", devices));
+  const v1::Job job = RunToEnd(*users, registrations, PinnedJob("push", devices));
   double launching_at = job.submitted_at_seconds();
   for (const v1::StateTime& past : job.past()) {
     if (past.state() == v1::JOB_STATE_LAUNCHING) break;
