@@ -14,7 +14,12 @@
 namespace medley {
 namespace {
 
-absl::StatusOr<ClusterLink> Decoded(const v1::LinkProfile& link) {
+// The link as that between the two.
+absl::StatusOr<ClusterLink> Decoded(const v1::LinkProfile& measured, const ClusterDeviceLocation& a,
+                                    const ClusterDeviceLocation& b) {
+  v1::LinkProfile link = measured;
+  link.set_a(FullName(a));
+  link.set_b(FullName(b));
   absl::StatusOr<ClusterLink> known = DecodeClusterLink(link);
   if (!known.ok())
     return Annotate(known.status(), absl::StrCat("the link between ", link.a(), " and ", link.b()));
@@ -26,8 +31,8 @@ template <typename Add>
 absl::Status ForEach(const LinkTable& table, const std::vector<ClusterDeviceLocation>& devices,
                      const Add& add) {
   absl::Status added;
-  table.ForEachAmong(devices, [&](const v1::LinkProfile& link) {
-    added = add(link);
+  table.ForEachPlaceAmong(devices, [&](int first, int second, const v1::LinkProfile& measured) {
+    added = add(first, second, measured);
     return added.ok();
   });
   return added;
@@ -36,21 +41,26 @@ absl::Status ForEach(const LinkTable& table, const std::vector<ClusterDeviceLoca
 // Those that may be one class, and how many of them were measured as fast as that.
 struct Group {
   ClusterLinkClass of;
-  std::map<std::pair<double, double>, std::pair<v1::LinkProfile, int>> links;  // by bandwidth and latency
+  struct Alike {
+    const v1::LinkProfile* measured = nullptr;
+    int64_t count = 0;
+    int first = 0, second = 0;  // places of the first such
+  };
+  std::map<std::pair<double, double>, Alike> links;  // by bandwidth and latency
 
-  void Add(const v1::LinkProfile& link) {
-    auto& [example, count] = links[{link.bytes_per_second(), link.latency_seconds()}];
-    if (count++ == 0) example = link;
+  void Add(int first, int second, const v1::LinkProfile& measured) {
+    Alike& alike = links[{measured.bytes_per_second(), measured.latency_seconds()}];
+    if (alike.count++ == 0) alike.measured = &measured, alike.first = first, alike.second = second;
   }
-  const v1::LinkProfile& Middle() const {
-    int left = 0;
-    for (const auto& [measured, link] : links) left += link.second;
+  const Alike& Middle() const {
+    int64_t left = 0;
+    for (const auto& [speed, link] : links) left += link.count;
     left = (left - 1) / 2;
-    for (const auto& [measured, link] : links) {
-      if (left < link.second) return link.first;
-      left -= link.second;
+    for (const auto& [speed, link] : links) {
+      if (left < link.count) return link;
+      left -= link.count;
     }
-    return links.begin()->second.first;
+    return links.begin()->second;
   }
 };
 
@@ -58,34 +68,41 @@ struct Group {
 
 absl::Status AddLinks(const LinkTable& table, const std::vector<ClusterDeviceLocation>& devices,
                       Cluster& cluster) {
-  const auto add_itself = [&](const v1::LinkProfile& link) -> absl::Status {
-    ASSIGN_OR_RETURN(ClusterLink known, Decoded(link));
+  const auto add_itself = [&](int first, int second, const v1::LinkProfile& measured) -> absl::Status {
+    ASSIGN_OR_RETURN(ClusterLink known, Decoded(measured, devices[first], devices[second]));
     cluster.links.push_back(std::move(known));
     return absl::OkStatus();
   };
   if (devices.size() <= kMostDevicesByLink) return ForEach(table, devices, add_itself);
-  std::map<std::string, const ClusterDeviceLocation*> by_name;
-  for (const ClusterDeviceLocation& device : devices) by_name[FullName(device)] = &device;
-  std::map<std::tuple<bool, std::string, std::string>, Group> groups;
-  const auto group_of = [&](const v1::LinkProfile& link) -> Group& {
-    const ClusterDeviceLocation &a = *by_name.at(link.a()), &b = *by_name.at(link.b());
-    const bool within = MachineOf(a) == MachineOf(b);
-    const auto [first, second] = std::minmax(a.device.kind, b.device.kind);
-    Group& group = groups[{within, first, second}];
-    group.of = {.level = within ? LinkLevel::kNode : LinkLevel::kSite, .a_kind = first, .b_kind = second};
-    return group;
+  std::vector<std::string> machines;
+  for (const ClusterDeviceLocation& device : devices) machines.push_back(MachineOf(device));
+  std::map<std::tuple<bool, absl::string_view, absl::string_view>, Group> groups;
+  const auto group_of = [&](int a, int b) -> Group& {
+    const bool within = machines[a] == machines[b];
+    const absl::string_view a_kind = devices[a].device.kind, b_kind = devices[b].device.kind;
+    const auto [first, second] = std::minmax({a_kind, b_kind});
+    const auto [group, is_new] = groups.try_emplace({within, first, second});
+    if (is_new) {
+      group->second.of = {.level = within ? LinkLevel::kNode : LinkLevel::kSite,
+                          .a_kind = std::string(first),
+                          .b_kind = std::string(second)};
+    }
+    return group->second;
   };
-  RETURN_IF_ERROR(ForEach(table, devices, [&](const v1::LinkProfile& link) {
-    group_of(link).Add(link);
+  RETURN_IF_ERROR(ForEach(table, devices, [&](int first, int second, const v1::LinkProfile& measured) {
+    group_of(first, second).Add(first, second, measured);
     return absl::OkStatus();
   }));
   for (auto& [key, group] : groups) {
-    ASSIGN_OR_RETURN(const ClusterLink middle, Decoded(group.Middle()));
-    group.of.cost = middle.cost;
+    const Group::Alike& middle = group.Middle();
+    ASSIGN_OR_RETURN(const ClusterLink link,
+                     Decoded(*middle.measured, devices[middle.first], devices[middle.second]));
+    group.of.cost = link.cost;
     cluster.link_classes.push_back(group.of);
   }
-  return ForEach(table, devices, [&](const v1::LinkProfile& link) {
-    return AreAlike(link, group_of(link).Middle()) ? absl::OkStatus() : add_itself(link);
+  return ForEach(table, devices, [&](int first, int second, const v1::LinkProfile& measured) {
+    const bool alike = AreAlike(measured, *group_of(first, second).Middle().measured);
+    return alike ? absl::OkStatus() : add_itself(first, second, measured);
   });
 }
 

@@ -1,6 +1,8 @@
 #include "coordinator/orchestrator/alike_links.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/link_pairs.h"
@@ -98,6 +100,27 @@ TEST_CASE("links of many devices that are alike are one class, and those that ar
   CHECK(RateOf(links, 6, 8) == Approx(1e9).epsilon(0.1));
   CHECK(RateOf(links, 6, 7) == Approx(1e11));
   CHECK(RateOf(links, 6, 38) == Approx(5e8).epsilon(0.1));
+}
+
+TEST_CASE("links found by their places are those found by their names") {
+  const std::vector<ClusterDeviceLocation> devices = Devices(20);
+  LinkTable all = Measured(devices, [](int a, int b) { return Scattered(1e9, a, b); }), some({});
+  for (size_t b = 0; b < devices.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {  // enough of them to stand for their classes, but none of kind "b" with "b"
+      if ((a + 3 * b) % 5 == 0) some.Add(*all.Between(devices[a], devices[b]));
+    }
+  }
+  std::map<std::pair<std::string, std::string>, double> by_name, by_place;
+  some.ForEachAmong(devices, [&](const v1::LinkProfile& link) {
+    by_name[{link.a(), link.b()}] = link.bytes_per_second();
+    return true;
+  });
+  some.ForEachPlaceAmong(devices, [&](int first, int second, const v1::LinkProfile& link) {
+    by_place[{FullName(devices[first]), FullName(devices[second])}] = link.bytes_per_second();
+    return true;
+  });
+  CHECK(by_name.size() > 100);
+  CHECK(by_name == by_place);
 }
 
 TEST_CASE("a link that cannot be is refused with its ends") {

@@ -1,6 +1,7 @@
 #include "coordinator/orchestrator/link_table.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/link_pairs.h"
@@ -15,6 +16,18 @@ constexpr double kBandwidthSpread = 1.3, kLatencySpread = 2, kLatencyNoiseSecond
 constexpr size_t kMany = 12;
 // PeerTraffic::path of ranks that share memory.
 constexpr char kSharedMemory[] = "shared memory";
+
+// Names as numbers from 0 on.
+class Numbers {
+ public:
+  int Of(const std::string& name) {
+    return numbers_.try_emplace(name, static_cast<int>(numbers_.size())).first->second;
+  }
+  size_t count() const { return numbers_.size(); }
+
+ private:
+  std::map<std::string, int> numbers_;
+};
 
 bool Within(double spread, double noise, double a, double b) {
   return std::max(a, b) <= spread * std::min(a, b) + noise;
@@ -92,28 +105,22 @@ LinkTable::Samples LinkTable::SamplesOf(const std::string& link_class) const {
   return samples;
 }
 
-std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a,
-                                                  const ClusterDeviceLocation& b) const {
-  SamplesByClass known;
-  return Between(a, b, known);
+LinkTable::Found LinkTable::Find(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b,
+                                 SamplesByClass& known) const {
+  const auto own = newest_.find(LinkKind(a, b));
+  if (own != newest_.end()) return {&own->second, nullptr};
+  const std::string link_class = LinkClass(a, b);
+  const auto [entry, is_new] = known.try_emplace(link_class);
+  if (is_new) entry->second = SamplesOf(link_class);
+  return {entry->second.stands, &entry->second};
 }
 
-std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a,
-                                                  const ClusterDeviceLocation& b,
-                                                  SamplesByClass& known) const {
-  const auto found = newest_.find(LinkKind(a, b));
-  v1::LinkProfile link;
-  if (found != newest_.end()) {
-    link = found->second;
-  } else {
-    const std::string link_class = LinkClass(a, b);
-    const auto [entry, is_new] = known.try_emplace(link_class);
-    if (is_new) entry->second = SamplesOf(link_class);
-    const Samples& samples = entry->second;
-    if (samples.stands == nullptr) return std::nullopt;
-    link = *samples.stands;
+v1::LinkProfile LinkTable::WithEnds(const Found& found, const ClusterDeviceLocation& a,
+                                    const ClusterDeviceLocation& b) {
+  v1::LinkProfile link = *found.measured;
+  if (found.samples != nullptr) {
     link.set_kind(LinkKind(a, b));
-    link.set_provenance(DescribeStanding(link.provenance(), samples));
+    link.set_provenance(DescribeStanding(link.provenance(), *found.samples));
   }
   const std::string first = FullName(a), second = FullName(b);
   const bool is_itself =
@@ -124,13 +131,54 @@ std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a
   return link;
 }
 
+std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a,
+                                                  const ClusterDeviceLocation& b) const {
+  SamplesByClass known;
+  const Found found = Find(a, b, known);
+  if (found.measured == nullptr) return std::nullopt;
+  return WithEnds(found, a, b);
+}
+
 void LinkTable::ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
                              const std::function<bool(const v1::LinkProfile&)>& each) const {
   SamplesByClass known;
   for (size_t second = 1; second < devices.size(); ++second) {
     for (size_t first = 0; first < second; ++first) {
-      const std::optional<v1::LinkProfile> link = Between(devices[first], devices[second], known);
-      if (link && !each(*link)) return;
+      const Found found = Find(devices[first], devices[second], known);
+      if (found.measured != nullptr && !each(WithEnds(found, devices[first], devices[second]))) return;
+    }
+  }
+}
+
+// Kinds are of nodes, and classes between machines of networks and kinds of devices: what makes a pair's name differs between few
+// devices, and is numbered.
+void LinkTable::ForEachPlaceAmong(const std::vector<ClusterDeviceLocation>& devices,
+                                  const EachPlace& each) const {
+  Numbers machines, nodes, ends;
+  std::vector<int> machine_of, node_of, end_of;
+  for (const ClusterDeviceLocation& device : devices) {
+    machine_of.push_back(machines.Of(MachineOf(device)));
+    node_of.push_back(nodes.Of(device.node));
+    end_of.push_back(ends.Of(absl::StrCat(NetworkOf(device.agent_address), " ", device.device.kind)));
+  }
+  const auto pair_of = [](int64_t a, int64_t b) { return a << 32 | b; };
+  std::unordered_set<int64_t> measured;  // nodes, between which there may be kinds that are
+  for (const auto& [kind, link] : newest_) {
+    const int a = nodes.Of(link.a().substr(0, link.a().find('/')));
+    const int b = nodes.Of(link.b().substr(0, link.b().find('/')));
+    measured.insert(pair_of(a, b));
+    measured.insert(pair_of(b, a));
+  }
+  SamplesByClass known;
+  std::vector<std::optional<Found>> between(ends.count() * ends.count());  // by two ends
+  for (int second = 1; second < static_cast<int>(devices.size()); ++second) {
+    for (int first = 0; first < second; ++first) {
+      const bool of_class = machine_of[first] != machine_of[second] &&
+                            !measured.contains(pair_of(node_of[first], node_of[second]));
+      std::optional<Found> own;
+      std::optional<Found>& found = of_class ? between[end_of[first] * ends.count() + end_of[second]] : own;
+      if (!found) found = Find(devices[first], devices[second], known);
+      if (found->measured != nullptr && !each(first, second, *found->measured)) return;
     }
   }
 }

@@ -33,6 +33,10 @@ class LinkTable {
   // many for a list of them.
   void ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
                     const std::function<bool(const v1::LinkProfile&)>& each) const;
+  // The same with the places of the two, first < second, and what was measured, maybe between others: a pair takes some
+  // nanoseconds, so that it may be done with thousands of devices.
+  using EachPlace = std::function<bool(int first, int second, const v1::LinkProfile& measured)>;
+  void ForEachPlaceAmong(const std::vector<ClusterDeviceLocation>& devices, const EachPlace& each) const;
   bool IsMeasured(const std::string& kind) const { return newest_.count(kind) > 0; }
 
   // What was measured of a class: its newest links, kMostSamples at most.
@@ -48,10 +52,16 @@ class LinkTable {
   Samples SamplesOf(const std::string& link_class) const;
 
  private:
+  // What is known of the link between two devices.
+  struct Found {
+    const v1::LinkProfile* measured = nullptr;  // of these ends or of others; null: nothing
+    const Samples* samples = nullptr;           // those for which it stands; null: it is of its own kind
+  };
   using SamplesByClass = std::map<std::string, Samples>;
-  // As the other one; keeps what it finds out of classes in `known`.
-  std::optional<v1::LinkProfile> Between(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b,
-                                         SamplesByClass& known) const;
+  Found Find(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b, SamplesByClass& known) const;
+  // The link as that between `a` and `b`.
+  static v1::LinkProfile WithEnds(const Found& found, const ClusterDeviceLocation& a,
+                                  const ClusterDeviceLocation& b);
 
   MessageProtection protection_;
   std::map<std::string, v1::LinkProfile> newest_;  // by kind

@@ -214,9 +214,9 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree,
         CollectiveAlgorithm::kHierarchical}) {
     if (algorithm == largest.choice.algorithm) continue;
-    const CollectiveChoice other = choosing.Choose(devices, largest.elements, algorithm);
     // Where nothing shows how to nest it, a hierarchy is a ring.
-    if (algorithm == CollectiveAlgorithm::kHierarchical && other.shape.levels.empty()) continue;
+    if (algorithm == CollectiveAlgorithm::kHierarchical && !choosing.Nests(devices)) continue;
+    const CollectiveChoice other = choosing.Choose(devices, largest.elements, algorithm);
     others.push_back(absl::StrCat(NameOf(algorithm), " would take ", Seconds(other.predicted_seconds)));
   }
   if (!others.empty()) absl::StrAppend(&text, "; ", absl::StrJoin(others, ", "));

@@ -60,6 +60,9 @@ class Reductions {
   // members, and of the parts that its boundaries cut it into.
   int WaysIn(int group) const { return groups_[group].ways_in; }
 
+  // Whether the links between them have boundaries (BoundariesOf).
+  bool Nests(const std::vector<int>& devices) const { return !BoundariesOf(ProblemOf(Canonical(devices))).empty(); }
+
   // How `devices`, at least one, sum it; members are places in `devices`. `algorithm`: instead of the
   // problem's.
   CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements,
