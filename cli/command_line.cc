@@ -31,6 +31,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
+#include "runtime/log/request_id.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/json_message.h"
 #include "runtime/wire/nearest_name.h"
@@ -55,7 +56,8 @@ struct Arguments {
   PlanCommand plan;
   WhatIfCommand what_if;
   GoalOptions goal;
-  bool watch = false, explain = false, kernels = false, follow = false, checkpoint = false, force = false;
+  bool watch = false, explain = false, kernels = false, follow = false, checkpoint = false, force = false,
+       verbose = false;
 };
 
 absl::Status RunUp(const Arguments& arguments) {
@@ -333,16 +335,20 @@ int ExitCodeOf(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kBadInput : kFailed;
 }
 
-int Report(const absl::Status& status, Output output) {
+int Report(const absl::Status& status, Output output, bool with_request = false) {
   std::fflush(stdout);
   const std::string message(status.message());
+  const std::string request(status.GetPayload(kRequestIdKey).value_or(absl::Cord()));
+  const bool names_request = with_request && !request.empty();
   if (!status.ok() && !message.empty()) {
     if (output == Output::kJson) {
       const std::string code = absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
-      std::fprintf(stderr, "{\"error\": %s, \"code\": %s}\n", JsonString(message).c_str(),
-                   JsonString(code).c_str());
+      std::fprintf(stderr, "{\"error\": %s, \"code\": %s%s}\n", JsonString(message).c_str(),
+                   JsonString(code).c_str(),
+                   names_request ? absl::StrCat(", \"request\": ", JsonString(request)).c_str() : "");
     } else {
-      std::fprintf(stderr, "medley: %s\n", message.c_str());
+      std::fprintf(stderr, "medley: %s%s\n", message.c_str(),
+                   names_request ? absl::StrCat(" (request ", request, ")").c_str() : "");
     }
   }
   return ExitCodeOf(status);
@@ -410,6 +416,8 @@ int RunCommandLine(int argc, char** argv) {
   app.add_option("--timeout", arguments.timeout_seconds, "seconds that a call may take")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
+  app.add_flag("--verbose", arguments.verbose,
+               "with an error also the id of its request, by which the coordinator's log and audit have it");
   AddSpecCommands(app, arguments, action);
   AddWhatIfCommand(app, arguments, action);
   AddJobCommands(app, arguments, action);
@@ -437,7 +445,7 @@ int RunCommandLine(int argc, char** argv) {
   if (const absl::Status status = FinishConnection(arguments, app); !status.ok()) {
     return Report(status, AskedOutput(words));
   }
-  return Report(action(), arguments.connection.output);
+  return Report(action(), arguments.connection.output, arguments.verbose);
 }
 
 }  // namespace medley

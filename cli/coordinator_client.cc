@@ -15,6 +15,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/security/credentials.h"
 #include "runtime/wire/grpc_channel.h"
+#include "runtime/wire/grpc_request.h"
 
 namespace medley {
 
@@ -60,6 +61,13 @@ struct CoordinatorClient::Impl {
   absl::Duration long_timeout() const { return std::max(10 * timeout, absl::Minutes(5)); }
 
   absl::Status FromGrpc(const grpc::ClientContext& context, const grpc::Status& status) const {
+    absl::Status error = ErrorOf(context, status);
+    if (const std::string id = AnsweredRequestId(context); !error.ok() && !id.empty())
+      error.SetPayload(kRequestIdKey, absl::Cord(id));
+    return error;
+  }
+
+  absl::Status ErrorOf(const grpc::ClientContext& context, const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
     const std::string message = status.error_message();
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !WasSent(context)) {

@@ -29,7 +29,8 @@ class CallHandle {
 
 // The coordinator over gRPC, never through a proxy. Every call ends within its timeout. One thread,
 // CallHandle excepted. Errors: the coordinator's own; Unavailable "no coordinator at ADDRESS: ..." if it
-// cannot be reached; DeadlineExceeded; Cancelled, by a handle.
+// cannot be reached; DeadlineExceeded; Cancelled, by a handle. An error that the coordinator answered with has the id of its request as payload
+// kRequestIdKey (runtime/log/request_id.h).
 class CoordinatorClient {
  public:
   // Without `tls` in the clear.

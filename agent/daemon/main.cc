@@ -1,6 +1,5 @@
 // medley-agent: offers a node's devices to a coordinator and supervises the workers that run on them.
 #include <grpc/support/log.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -28,6 +27,7 @@
 #include "runtime/daemon/run_daemon.h"
 #include "runtime/daemon/service_manager.h"
 #include "runtime/daemon/start_web.h"
+#include "runtime/log/log.h"
 #include "runtime/web/metrics_answer.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/message_protection_codec.h"
@@ -109,7 +109,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   // Workers' warnings about their transports are for who asks for them.
   setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
   std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
-  gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
+  gpr_set_log_function([](gpr_log_func_args* said) { LogDebug(absl::StrCat("gRPC: ", said->message)); });
   if (NeedsToJoin(config)) {
     const absl::Status joined = JoinCoordinator(config, [](absl::Duration wait) {
       return IsAskedAgain(static_cast<int>(absl::ToInt64Milliseconds(wait)));
@@ -121,7 +121,8 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   if (devices.empty()) {
     ASSIGN_OR_RETURN(devices, CompleteDevices(DiscoverDevices(AllBackends()), AllBackends()));
   }
-  for (const v1::Device& device : devices) spdlog::info("device {}: {}", device.name(), device.kind());
+  for (const v1::Device& device : devices)
+    LogInfo(absl::StrCat("device ", device.name(), ": ", device.kind()));
 
   Supervisor supervisor(
       {.node_name = config.name(),
@@ -138,7 +139,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   options.figures = &figures;
   options.refused = [&](const Identity& who, const std::string& method, const absl::Status& why) {
     figures.CountRefusal();
-    spdlog::warn("{} of \"{}\" was refused: {}", method, who.name, std::string(why.message()));
+    LogWarning(absl::StrCat(method, " of \"", who.name, "\" was refused: ", why.message()));
   };
   options.services = {&service};
   ASSIGN_OR_RETURN(const RunningServer running, StartServer(options));
@@ -162,8 +163,8 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
                                 AddAgentFigures(node, supervisor.Tasks(), metrics);
                               });
                             }));
-  if (web != nullptr) spdlog::info("metrics at {}", web->address());
-  spdlog::info("agent {} listens at {}", node.name(), node.agent_address());
+  if (web != nullptr) LogInfo(absl::StrCat("metrics at ", web->address()));
+  LogInfo(absl::StrCat("agent ", node.name(), " listens at ", node.agent_address()));
   {
     Registration registration(
         {.coordinator_address = config.coordinator_address(),
@@ -186,8 +187,8 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
     // A job that saves a checkpoint now goes on elsewhere without a step lost.
     if (!supervisor.Tasks().empty() && registration.Leave() > 0) {
       const absl::Time end = Now() + absl::Seconds(config.stop_within_seconds());
-      spdlog::info("{} s for jobs to save a checkpoint; another signal ends it at once",
-                   config.stop_within_seconds());
+      LogInfo(absl::StrCat(config.stop_within_seconds(),
+                           " s for jobs to save a checkpoint; another signal ends it at once"));
       while (!supervisor.Tasks().empty() && Now() < end && !IsAskedAgain(kLookMilliseconds)) continue;
     }
   }

@@ -1,14 +1,14 @@
 #include "agent/joining/certificate_renewal.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/log.h"
 #include "runtime/security/certificate_request.h"
 #include "runtime/security/credentials.h"
 #include "runtime/wire/grpc_channel.h"
@@ -80,8 +80,8 @@ void CertificateRenewal::Loop() {
       continue;
     }
     const absl::Duration wait = retry * (0.5 + Jitter());
-    spdlog::warn("the certificate is not renewed: {}; again in {}", std::string(renewed.message()),
-                 absl::FormatDuration(absl::Floor(wait, absl::Seconds(1))));
+    LogWarning(absl::StrCat("the certificate is not renewed: ", renewed.message(), "; again in ",
+                            absl::FormatDuration(absl::Floor(wait, absl::Seconds(1)))));
     retry = std::min(2 * retry, kLongestRetry);
     if (!Sleep(wait)) return;
   }
@@ -100,8 +100,8 @@ absl::Status CertificateRenewal::Renew() {
   ASSIGN_OR_RETURN(const Certificate made, ReadCertificate(response.certificate()));
   RETURN_IF_ERROR(WriteFileAtomically(options_.tls.authority(), response.authority()));
   RETURN_IF_ERROR(WriteFileAtomically(options_.tls.certificate(), response.certificate()));
-  spdlog::info("the certificate is renewed, and in force until {}",
-               absl::FormatTime(made.valid_until, absl::UTCTimeZone()));
+  LogInfo(absl::StrCat("the certificate is renewed, and in force until ",
+                       absl::FormatTime(made.valid_until, absl::UTCTimeZone())));
   return absl::OkStatus();
 }
 

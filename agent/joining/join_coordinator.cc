@@ -1,6 +1,5 @@
 #include "agent/joining/join_coordinator.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/log.h"
 #include "runtime/security/certificate_request.h"
 #include "runtime/security/credentials.h"
 #include "runtime/security/join_token.h"
@@ -136,12 +136,12 @@ absl::Status JoinCoordinator(const v1::AgentConfig& config,
   request.set_token_secret(token.secret);
   request.set_node(config.name());
   ASSIGN_OR_RETURN(*request.mutable_certificate_request(), MakeCertificateRequest(key));
-  spdlog::info("joining as {} at {}", config.name(), config.coordinator_address());
+  LogInfo(absl::StrCat("joining as ", config.name(), " at ", config.coordinator_address()));
   absl::StatusOr<v1::JoinResponse> answer = Ask(config, token, request);
   for (absl::Duration wait = kFirstRetry; IsWorthRetrying(answer.status());
        wait = std::min(2 * wait, kLongestRetry)) {
-    spdlog::warn("cannot join at {}: {}; trying on", config.coordinator_address(),
-                 std::string(answer.status().message()));
+    LogWarning(absl::StrCat("cannot join at ", config.coordinator_address(), ": ", answer.status().message(),
+                            "; trying on"));
     if (is_stopped_within(wait)) return absl::CancelledError("stopped before the agent has joined");
     answer = Ask(config, token, request);
   }
@@ -152,7 +152,7 @@ absl::Status JoinCoordinator(const v1::AgentConfig& config,
   RETURN_IF_ERROR(Annotate(answer.status(), absl::StrCat("cannot join at ", config.coordinator_address())));
   RETURN_IF_ERROR(OfFile("authority", WriteFileAtomically(tls.authority(), answer->authority())));
   RETURN_IF_ERROR(OfFile("certificate", WriteFileAtomically(tls.certificate(), answer->certificate())));
-  spdlog::info("joined; the certificate is {}", tls.certificate());
+  LogInfo(absl::StrCat("joined; the certificate is ", tls.certificate()));
   return absl::OkStatus();
 }
 

@@ -3,6 +3,8 @@
 #include "agent/check/node_check.h"
 #include "agent/rpc/prepare_check.h"
 #include "runtime/base/clock.h"
+#include "runtime/log/request_id.h"
+#include "runtime/wire/grpc_request.h"
 #include "runtime/wire/grpc_status.h"
 #include "runtime/wire/validate.h"
 
@@ -25,6 +27,7 @@ absl::Status NotUnavailable(const absl::Status& status) {
 
 grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                                    v1::PrepareResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = CheckPrepare(*request, allowed_directories_, least_protection_); !valid.ok())
     return ToGrpc(valid);
   absl::StatusOr<v1::PrepareResponse> prepared =
@@ -36,13 +39,16 @@ grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::Prepa
 
 grpc::Status AgentService::Start(grpc::ServerContext* context, const v1::StartRequest* request,
                                  grpc::ServerWriter<v1::WorkerEvent>* writer) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   return ToGrpc(supervisor_.Follow(
       *request, [&](const v1::WorkerEvent& event) { return writer->Write(event); },
       [&] { return !context->IsCancelled(); }));
 }
 
-grpc::Status AgentService::Stop(grpc::ServerContext*, const v1::StopRequest* request, v1::StopResponse*) {
+grpc::Status AgentService::Stop(grpc::ServerContext* context, const v1::StopRequest* request,
+                                v1::StopResponse*) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   if (request->after_checkpoint()) {
     supervisor_.FinishEarly(request->task_id());
@@ -54,6 +60,7 @@ grpc::Status AgentService::Stop(grpc::ServerContext*, const v1::StopRequest* req
 
 grpc::Status AgentService::DescribeKernels(grpc::ServerContext* context, const v1::DescribeKernelsRequest*,
                                            v1::NodeKernels* response) {
+  const RequestScope scope(TakeRequestId(*context));
   *response =
       kernels_.Get(std::min(FromSystemClock(context->deadline()), Now() + kDescribeTime) - kAnswerTime);
   return grpc::Status::OK;
@@ -62,6 +69,7 @@ grpc::Status AgentService::DescribeKernels(grpc::ServerContext* context, const v
 grpc::Status AgentService::DescribeStacks(grpc::ServerContext* context,
                                           const v1::DescribeStacksRequest* request,
                                           v1::DescribeStacksResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   absl::StatusOr<std::string> stacks = supervisor_.Stacks(
       request->task_id(), std::min(FromSystemClock(context->deadline()), Now() + kStacksTime) - kAnswerTime);
@@ -70,8 +78,9 @@ grpc::Status AgentService::DescribeStacks(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AgentService::CheckNode(grpc::ServerContext*, const v1::CheckNodeRequest* request,
+grpc::Status AgentService::CheckNode(grpc::ServerContext* context, const v1::CheckNodeRequest* request,
                                      v1::NodeCheck* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   *response =
       medley::CheckNode({.devices = kernels_.devices(),

@@ -1,12 +1,11 @@
 #include "agent/rpc/registration.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <random>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/version.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/grpc_status.h"
 
@@ -62,8 +61,8 @@ void Registration::Loop() {
       if (stopping_) break;
     }
     if (!abandoned && Now() - heard > std::max(options_.work_without_coordinator, lease_)) {
-      spdlog::warn("the coordinator was away for {}: all work is stopped",
-                   absl::FormatDuration(Now() - heard));
+      LogWarning(absl::StrCat("the coordinator was away for ", absl::FormatDuration(Now() - heard),
+                              ": all work is stopped"));
       callbacks_.abandon();
       abandoned = true;
     }
@@ -78,7 +77,8 @@ void Registration::Loop() {
       heard = Now(), abandoned = false;
       Sleep(lease_ / 3);
     } else if (outcome == Outcome::kUnknown) {
-      spdlog::warn("the lease of {} is not held any more; registering again", options_.node.name());
+      LogWarning(
+          absl::StrCat("the lease of ", options_.node.name(), " is not held any more; registering again"));
       registered = false;
     } else {
       Sleep(std::min(kRetryEvery, lease_ / 6));
@@ -92,7 +92,8 @@ void Registration::Complain(const grpc::Status& status) {
   if (status.error_code() == complained_of_ && Now() - last_complaint_ < kComplainEvery) return;
   complained_of_ = status.error_code();
   last_complaint_ = Now();
-  spdlog::warn("cannot register at {}: {}; trying on", options_.coordinator_address, status.error_message());
+  LogWarning(absl::StrCat("cannot register at ", options_.coordinator_address, ": ", status.error_message(),
+                          "; trying on"));
 }
 
 bool Registration::Register() {
@@ -117,10 +118,10 @@ bool Registration::Register() {
   complained_of_ = grpc::StatusCode::OK;
   callbacks_.lease(lease_);
   for (const std::string& task : response.stop_tasks()) {
-    spdlog::info("task {} is stopped: nobody waits for it", task);
+    LogInfo(absl::StrCat("task ", task, " is stopped: nobody waits for it"));
     callbacks_.stop(task);
   }
-  spdlog::info("registered as {} at {}", options_.node.name(), options_.coordinator_address);
+  LogInfo(absl::StrCat("registered as ", options_.node.name(), " at ", options_.coordinator_address));
   return true;
 }
 

@@ -2,11 +2,15 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace medley {
 namespace {
 
-size_t KindOf(const v1::WorkerEvent& event) {
-  return event.has_measured() ? 1 : event.event_case() == v1::WorkerEvent::kLog ? 0 : 2;
+enum Kind : size_t { kLines, kMeasured, kOthers };
+
+Kind KindOf(const v1::WorkerEvent& event) {
+  return event.has_measured() ? kMeasured : event.event_case() == v1::WorkerEvent::kLog ? kLines : kOthers;
 }
 
 }  // namespace
@@ -15,8 +19,16 @@ void EventLog::Add(v1::WorkerEvent event) {
   event.set_number(++newest_);
   std::deque<uint64_t>& numbers = numbers_[KindOf(event)];
   if (numbers.size() >= limits_[KindOf(event)]) {
-    events_.erase(numbers.front());
+    const uint64_t oldest = numbers.front();
     numbers.pop_front();
+    if (KindOf(event) == kLines) {
+      // Who has heard all up to here does not hear this.
+      events_.erase(std::exchange(dropped_line_, oldest));
+      events_[oldest].set_log(absl::StrCat("lines of this worker were dropped here: the newest ",
+                                           limits_[kLines], " are kept while nobody listens"));
+    } else {
+      events_.erase(oldest);
+    }
   }
   numbers.push_back(newest_);
   events_.emplace(newest_, std::move(event));

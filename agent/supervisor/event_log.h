@@ -11,7 +11,7 @@ namespace medley {
 
 // What a task's worker said, numbered from 1, for a coordinator that may be away for hours and asks again
 // from where it was. Bounded: of each kind of event the newest stay, and the last event, `finished`, always
-// does. Not thread-safe.
+// does. Where lines did not stay a line says so. Not thread-safe.
 class EventLog {
  public:
   // How many of each kind stay.
@@ -35,6 +35,7 @@ class EventLog {
   std::array<size_t, 3> limits_;
   std::array<std::deque<uint64_t>, 3> numbers_;  // of each kind, ascending
   std::map<uint64_t, v1::WorkerEvent> events_;
+  uint64_t dropped_line_ = 0;  // number of the newest line that did not stay; 0: none
   uint64_t newest_ = 0;
 };
 

@@ -1,13 +1,12 @@
 #include "agent/supervisor/supervisor.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/request_id.h"
 
 namespace medley {
 namespace {
@@ -20,6 +19,16 @@ constexpr size_t kEventsAtOnce = 256;
 
 absl::Status ToStatus(const v1::Finished& finished) {
   return absl::Status(static_cast<absl::StatusCode>(finished.code()), finished.message());
+}
+
+// What lines about a task are about.
+LogFields FieldsOf(const v1::PrepareRequest& request, const std::string& node) {
+  if (!request.has_train()) return {.node = node};
+  const v1::TrainTask& train = request.train();
+  return {.job = train.job_id(),
+          .attempt = train.job_attempt(),
+          .rank = static_cast<int>(train.rank()),
+          .node = node};
 }
 
 std::string Rounded(absl::Duration duration) {
@@ -110,6 +119,7 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest
     }
     task->id = request.task_id();
     task->device = device.name();
+    task->about = FieldsOf(request, options_.node_name);
     task->attempt = request.attempt();
     task->lease = lease_;
     task->silence =
@@ -119,12 +129,17 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest
   absl::StatusOr<std::unique_ptr<WorkerProcess>> worker = StartWorker(device.name());
   MutexLock lock(mutex_);
   if (!worker.ok()) {
+    LogWarning(absl::StrCat("task ", task->id, " cannot be prepared: ", worker.status().message()),
+               task->about);
     task->prepared = worker.status();
     std::erase_if(task_by_device_, [&](const auto& entry) { return entry.second == task; });
     changed_.NotifyAll();
     return worker.status();
   }
   task->worker = *std::move(worker);
+  LogInfo(
+      absl::StrCat("task ", task->id, " is prepared on ", task->device, " by process ", task->worker->pid()),
+      task->about);
   task->last_pong = task->last_progress = Now();
   if (task->stopped) task->worker->Kill();
   task->reader = std::thread([this, t = task.get()] { ReadReplies(*t); });
@@ -149,6 +164,8 @@ absl::StatusOr<v1::PrepareResponse> Supervisor::Prepare(const v1::PrepareRequest
     prepare.mutable_network_devices()->Add(options_.network_devices.begin(), options_.network_devices.end());
     prepare.set_links(options_.links);
     prepare.set_lease_seconds(absl::ToDoubleSeconds(task->lease));
+    prepare.set_node(options_.node_name);
+    prepare.set_request_id(CurrentRequestId());
     (void)task->worker->Send(command);  // if the worker is gone, its end is the reply
   }
   MutexLock lock(mutex_);
@@ -179,6 +196,14 @@ void Supervisor::ReadReplies(Task& task) {
   }
 }
 
+void Supervisor::LogEnd(const Task& task, const absl::Status& status) {
+  if (status.ok()) {
+    LogInfo(absl::StrCat("task ", task.id, " has ended"), task.about);
+  } else {
+    LogWarning(absl::StrCat("task ", task.id, " has failed: ", status.message()), task.about);
+  }
+}
+
 void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
   const absl::Time now = Now();
   if (reply.has_pong()) {
@@ -199,11 +224,15 @@ void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
   }
   task.last_progress = now;
   if (reply.has_prepared()) task.prepared = reply.prepared();
-  if (reply.has_failed()) task.prepared = ToStatus(reply.failed());
+  if (reply.has_failed()) {
+    task.prepared = ToStatus(reply.failed());
+    LogEnd(task, ToStatus(reply.failed()));
+  }
   if (reply.has_event()) {
     const v1::WorkerEvent& event = reply.event();
     if (event.has_finished() && !task.prepared) task.prepared = ToStatus(event.finished());
     if (event.has_finished()) task.ended = true;
+    if (event.has_finished() && !task.stopped) LogEnd(task, ToStatus(event.finished()));
     // That a worker which was stopped is gone is no news of its own.
     if (!(event.has_finished() && task.stopped)) task.events.Add(event);
   }
@@ -227,6 +256,7 @@ absl::Status Supervisor::Follow(const v1::StartRequest& request,
     task->started = true;
   }
   if (starts) {
+    LogInfo(absl::StrCat("task ", task->id, " begins"), task->about);
     v1::WorkerCommand command;
     *command.mutable_start()->mutable_data_plane_addresses() = request.data_plane_addresses();
     (void)task->worker->Send(command);
@@ -254,7 +284,10 @@ absl::Status Supervisor::Follow(const v1::StartRequest& request,
 
 void Supervisor::Stop(const std::string& task_id) {
   MutexLock lock(mutex_);
-  if (const std::shared_ptr<Task> task = Find(task_id)) Drop(task);
+  const std::shared_ptr<Task> task = Find(task_id);
+  if (task == nullptr) return;
+  if (!task->ended) LogInfo(absl::StrCat("task ", task->id, " is stopped"), task->about);
+  Drop(task);
 }
 
 void Supervisor::StopAll() {
@@ -269,6 +302,7 @@ void Supervisor::FinishEarly(const std::string& task_id) {
     task = Find(task_id);
     if (task == nullptr || task->worker == nullptr) return;
   }
+  LogInfo(absl::StrCat("task ", task->id, " is to end after its step, with a checkpoint"), task->about);
   v1::WorkerCommand command;
   command.mutable_finish_early();
   (void)task->worker->Send(command);

@@ -16,6 +16,7 @@
 #include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/coordinator.pb.h"
 #include "runtime/base/mutex.h"
+#include "runtime/log/log.h"
 
 namespace medley {
 
@@ -74,6 +75,7 @@ class Supervisor {
  private:
   struct Task {
     std::string id, device;
+    LogFields about;
     uint64_t attempt = 0;
     absl::Duration lease, silence;
     std::unique_ptr<WorkerProcess> worker;
@@ -99,6 +101,7 @@ class Supervisor {
   absl::StatusOr<Admission> Admit(const v1::PrepareRequest& request, const v1::Device& device);
   absl::StatusOr<std::unique_ptr<WorkerProcess>> StartWorker(const std::string& device);
   void ReadReplies(Task& task);
+  static void LogEnd(const Task& task, const absl::Status& status);
   void Note(Task& task, const v1::WorkerReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Task> Find(const std::string& task_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes it out of the table; its worker is killed.

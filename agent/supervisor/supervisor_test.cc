@@ -348,16 +348,20 @@ TEST_CASE("Stop reaches a worker that is still preparing") {
   CHECK_THAT(std::string(status.message()), Catch::Contains("signal 9"));
 }
 
-TEST_CASE("a worker that talks without end is bounded: its end comes through, long lines are cut") {
+TEST_CASE(
+    "a worker that talks without end is bounded: its end comes through, and a line says what was left out") {
   Supervisor supervisor(TwoDevices());
   REQUIRE(supervisor.Prepare(Task("talk/1"), Soon()).ok());
   size_t lines = 0, longest = 0;
+  int64_t left_out = 0;
   v1::WorkerEvent last;
   bool waited = false;
   const absl::Status status = supervisor.Follow(
       StartOf("talk/1"),
       [&](const v1::WorkerEvent& event) {
         if (event.has_log()) ++lines, longest = std::max(longest, event.log().size());
+        if (event.log().find(" left out here") != std::string::npos)
+          left_out += std::atoll(event.log().c_str());
         last = event;
         return true;
       },
@@ -367,6 +371,8 @@ TEST_CASE("a worker that talks without end is bounded: its end comes through, lo
   CHECK(last.has_finished());
   CHECK(last.finished().code() == 0);
   CHECK(lines > 100);
+  CHECK(lines < 20'000);
+  CHECK(left_out > 0);
   CHECK(longest <= 4096);
 }
 

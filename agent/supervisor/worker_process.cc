@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kLastLines = 8;
 constexpr size_t kLongestLineBytes = 4096;
+constexpr int kSayLeftOutEveryMs = 1000;
 // Replies nobody reads are bounded by what a worker says in a step; log lines by this.
 constexpr size_t kMostQueuedReplies = 10'000;
 constexpr int kChannelDescriptor = 3;
@@ -116,7 +117,21 @@ void WorkerProcess::AddLine(std::string line) {
     MutexLock lock(mutex_);
     last_lines_.push_back(line);
     if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+    if (replies_.size() >= kMostQueuedReplies) return line_limit_.LeaveOut();
   }
+  SayLeftOut(/*at_end=*/false);
+  if (line_limit_.Admit(Now())) PushLine(std::move(line));
+}
+
+void WorkerProcess::SayLeftOut(bool at_end) {
+  if (line_limit_.left_out() == 0 || (!at_end && !line_limit_.HasRoom(Now()))) return;
+  const int64_t lines = line_limit_.TakeLeftOut();
+  PushLine(absl::StrCat(lines, lines == 1 ? " line of this worker was" : " lines of this worker were",
+                        " left out here: ", kLinesAtOnce, " at once and then ", kLinesPerSecond,
+                        " a second are passed on"));
+}
+
+void WorkerProcess::PushLine(std::string line) {
   v1::WorkerReply reply;
   reply.mutable_event()->set_log(std::move(line));
   Push(std::move(reply));
@@ -128,7 +143,9 @@ void WorkerProcess::ReadLog() {
   while (true) {
     pollfd waits[] = {{.fd = standard_error_, .events = POLLIN, .revents = 0},
                       {.fd = stop_log_, .events = POLLIN, .revents = 0}};
-    if (poll(waits, 2, -1) < 0 && errno != EINTR) break;
+    const int wait_ms = line_limit_.left_out() > 0 ? kSayLeftOutEveryMs : -1;
+    if (poll(waits, 2, wait_ms) < 0 && errno != EINTR) break;
+    SayLeftOut(/*at_end=*/false);
     if (waits[1].revents != 0) break;
     if (waits[0].revents == 0) continue;
     const ssize_t n = read(standard_error_, buffer, sizeof(buffer));
@@ -144,6 +161,7 @@ void WorkerProcess::ReadLog() {
     }
   }
   if (!pending.empty()) AddLine(pending);
+  SayLeftOut(/*at_end=*/true);
   MutexLock lock(mutex_);
   log_ended_ = true;
   changed_.NotifyAll();
@@ -216,7 +234,6 @@ std::string WorkerProcess::DescribeEnd() {
 
 void WorkerProcess::Push(v1::WorkerReply reply) {
   MutexLock lock(mutex_);
-  if (reply.event().has_log() && replies_.size() >= kMostQueuedReplies) return;
   replies_.push_back(std::move(reply));
   changed_.NotifyAll();
 }

@@ -12,11 +12,13 @@
 #include "agent/channel/message_channel.h"
 #include "proto/medley/v1/agent.pb.h"
 #include "runtime/base/mutex.h"
+#include "runtime/log/rate_limit.h"
 
 namespace medley {
 
 // One worker: a child process that runs one task on one device. What it says on its channel and on its
-// standard error comes out as one row of replies that ends with its end. Texts that are no UTF-8 are made so.
+// standard error comes out as one row of replies that ends with its end. Texts that are no UTF-8 are made so. Of lines kLinesAtOnce come
+// through, and then kLinesPerSecond; a line in their place says how many were left out. Its last words are kept all the same.
 //
 // Its end is the process's: others that it started and that hold its channel or its standard error open hold
 // nothing up.
@@ -51,11 +53,17 @@ class WorkerProcess {
 
   pid_t pid() const { return pid_; }
 
+  static constexpr int kLinesAtOnce = 200;
+  static constexpr double kLinesPerSecond = 20;
+
  private:
   WorkerProcess(const Options& options, pid_t pid, int channel, int standard_error, int stop_log);
   void ReadChannel();
   void ReadLog();
   void AddLine(std::string line);
+  // How many lines were left out, if any were: once there is room, or, `at_end`, in any case.
+  void SayLeftOut(bool at_end);
+  void PushLine(std::string line);
   void AwaitExit();
   void AwaitLogEnd();
   void Push(v1::WorkerReply reply);
@@ -69,6 +77,7 @@ class WorkerProcess {
   Mutex mutex_;
   ConditionVariable changed_;
   std::deque<v1::WorkerReply> replies_ ABSL_GUARDED_BY(mutex_);
+  RateLimit line_limit_ = RateLimit(kLinesAtOnce, kLinesPerSecond);  // of the log's thread
   std::deque<std::string> last_lines_ ABSL_GUARDED_BY(mutex_);
   std::string killed_because_ ABSL_GUARDED_BY(mutex_);
   std::string end_ ABSL_GUARDED_BY(mutex_);    // "was killed by signal 9 (Killed)"; set when it is gone

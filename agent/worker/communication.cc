@@ -1,13 +1,12 @@
 #include "agent/worker/communication.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "comm/topology/network_devices.h"
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/log.h"
 
 namespace medley {
 namespace {
@@ -18,7 +17,7 @@ std::string NearestDevices(const WorkerSite& site) {
       site.links == UcxTransport::Links::kAutomatic ? NicNames::kAll : NicNames::kInterfaces;
   absl::StatusOr<std::string> nearest = NetworkDevicesFor(site.device, site.network_devices, names);
   if (nearest.ok()) return *std::move(nearest);
-  spdlog::warn("network interfaces are not chosen by distance: {}", std::string(nearest.status().message()));
+  LogWarning(absl::StrCat("network interfaces are not chosen by distance: ", nearest.status().message()));
   return site.network_devices;
 }
 

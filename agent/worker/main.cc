@@ -1,7 +1,5 @@
 // medley-worker: one task on one device, started by medley-agent; and `generate` and `align`, which need the
 // same kernels.
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +17,7 @@
 #include "kernels/backends.h"
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/device_codec.h"
 
 namespace {
@@ -71,8 +70,7 @@ int ReportParse(const CLI::App& app, const CLI::ParseError& error) {
 int main(int argc, char** argv) {
   medley::RaiseOpenFilesLimit();
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, not the end of the process
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("worker"));
-  spdlog::set_pattern("%l: %v");
+  medley::StartLog(medley::LogStyle::kWorker);
   CLI::App app("Runs one task on one device. Started by medley-agent.", "medley-worker");
   app.require_subcommand(1);
   CLI::App* run = app.add_subcommand("run", "take a task from the agent on descriptor 3");
@@ -99,6 +97,7 @@ int main(int argc, char** argv) {
   }
   if (run->parsed()) {
     const int status = medley::ServeOneTask(kChannelDescriptor);
+    medley::EndLog();
     std::fflush(nullptr);
     _exit(status);  // threads of libraries may still be at it; nothing is left to save
   }

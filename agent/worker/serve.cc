@@ -1,7 +1,5 @@
 #include "agent/worker/serve.h"
 
-#include <spdlog/spdlog.h>
-
 #include <optional>
 
 #include "absl/strings/str_join.h"
@@ -10,6 +8,7 @@
 #include "agent/worker/kernel_report.h"
 #include "agent/worker/task.h"
 #include "runtime/base/current_phase.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/device_codec.h"
 #include "runtime/wire/validate.h"
 
@@ -35,6 +34,17 @@ absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker&
   if (request.has_profile()) return PrepareProfile(request, site);
   if (request.has_probe()) return PrepareProbe(request, site);
   return absl::InvalidArgumentError("no task was given");
+}
+
+// What lines of this process are about.
+LogFields FieldsOf(const v1::PrepareWorker& prepare) {
+  LogFields fields{.node = prepare.node(), .request = prepare.request_id()};
+  if (!prepare.request().has_train()) return fields;
+  const v1::TrainTask& train = prepare.request().train();
+  fields.job = train.job_id();
+  fields.attempt = train.job_attempt();
+  fields.rank = static_cast<int>(train.rank());
+  return fields;
 }
 
 void SetFinished(v1::Finished& finished, const absl::Status& status) {
@@ -67,6 +77,7 @@ int ServeOneTask(int channel_descriptor) {
   watch.HoldTo(absl::Seconds(command.prepare().lease_seconds()));
   if (command.has_describe_kernels()) return ServeKernels(channel, command.describe_kernels());
 
+  SetLogContext(FieldsOf(command.prepare()));
   absl::StatusOr<std::unique_ptr<WorkerTask>> task = PrepareTask(command.prepare(), watch);
   v1::WorkerReply reply;
   if (!task.ok()) {
@@ -89,7 +100,7 @@ int ServeOneTask(int channel_descriptor) {
     *said.mutable_event() = event;
     (void)channel.Send(said);
   });
-  if (!status.ok()) spdlog::error("{}", std::string(status.message()));
+  if (!status.ok()) LogError(status.message());
   v1::WorkerReply last;
   v1::Finished& finished = *last.mutable_event()->mutable_finished();
   SetFinished(finished, status);

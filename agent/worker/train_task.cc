@@ -1,5 +1,3 @@
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -26,6 +24,7 @@
 #include "runtime/engine/exec/trainer.h"
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/plan/check_plan.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/job_codec.h"
 #include "runtime/wire/plan_codec.h"
 #include "runtime/wire/reduction_codec.h"
@@ -184,8 +183,8 @@ class TrainTask final : public WorkerTask {
                 [this](const std::vector<int>& ranks) {
                   return communicator_->AskAll(ranks, "activity", Now() + kAnswerTime);
                 },
-            .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); },
-            .tell = [](const std::string& words) { spdlog::info("{}", words); },
+            .warn = [](const std::string& report) { LogWarning(absl::StrCat("waiting for long: ", report)); },
+            .tell = [](const std::string& words) { LogInfo(words); },
             .wishes_to_finish = [this] { return finish_early_ != nullptr && finish_early_->load(); }};
   }
 
@@ -262,8 +261,8 @@ class TrainTask final : public WorkerTask {
     if (taken.ok()) return absl::OkStatus();
     if (absl::IsResourceExhausted(taken) && launched_before) {
       // A run that trains on a full disk is not ended for that, and neither is one that is launched anew.
-      spdlog::warn("checkpoint.directory: {}; checkpoints cannot be written for now",
-                   std::string(taken.message()));
+      LogWarning(
+          absl::StrCat("checkpoint.directory: ", taken.message(), "; checkpoints cannot be written for now"));
       return absl::OkStatus();
     }
     // Whether it is worth another try elsewhere: a file server that is away is, what the user gave is not.
@@ -280,7 +279,7 @@ class TrainTask final : public WorkerTask {
     if (events.ok()) {
       events_ = *std::move(events);
     } else {
-      spdlog::warn("tensorboard: {}", std::string(events.status().message()));
+      LogWarning(absl::StrCat("tensorboard: ", events.status().message()));
     }
   }
 
@@ -288,7 +287,7 @@ class TrainTask final : public WorkerTask {
     if (events_ == nullptr) return;
     const absl::Status written = events_->Write(event);
     if (written.ok()) return;
-    spdlog::warn("tensorboard: {}; no more events are written", std::string(written.message()));
+    LogWarning(absl::StrCat("tensorboard: ", written.message(), "; no more events are written"));
     events_ = nullptr;
   }
 
@@ -344,7 +343,7 @@ class TrainTask final : public WorkerTask {
         absl::StrCat("data.train: checkpoint ", manifest.directory, " was trained on other data (",
                      manifest.data_fingerprint, ") than is there now (", now, ")");
     if (!setup_.resumes_other_run) return absl::FailedPreconditionError(difference);
-    spdlog::warn("{}", difference);
+    LogWarning(difference);
     return absl::OkStatus();
   }
 
@@ -377,7 +376,7 @@ class TrainTask final : public WorkerTask {
       report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(),
                            communicator_->transport()));
     };
-    reports.warning = [](const std::string& text) { spdlog::warn("{}", text); };
+    reports.warning = [](const std::string& text) { LogWarning(text); };
     if (!speaks) return reports;
     reports.validation = [this, report](int64_t step, double loss) {
       AddEvent({.step = step, .at_seconds = UnixSecondsNow(), .values = {{"validation/loss", loss}}});

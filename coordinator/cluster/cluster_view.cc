@@ -38,8 +38,7 @@ absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescriptio
   }
   std::vector<LostNode> lost;
   if (registration == Registration::kReplaced) {
-    lost.push_back(
-        {node.name, "its agent was started anew", JobsOn(node.name), AgentAddressOf(node.name)});
+    lost.push_back({node.name, "its agent was started anew", JobsOn(node.name), AgentAddressOf(node.name)});
   }
   nodes_[node.name] = {node, true, now};
   return lost;

@@ -1,6 +1,5 @@
 // medley-coordinator: takes jobs, measures, plans, launches, watches.
 #include <grpc/support/log.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -20,6 +19,7 @@
 #include "runtime/daemon/grpc_server.h"
 #include "runtime/daemon/run_daemon.h"
 #include "runtime/daemon/start_web.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/message_protection_codec.h"
 
@@ -61,7 +61,7 @@ bool IsAlive(const std::vector<v1::Node>& nodes, const std::string& name) {
 absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
+  gpr_set_log_function([](gpr_log_func_args* said) { LogDebug(absl::StrCat("gRPC: ", said->message)); });
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(config.state_directory()));
   GrpcAgentClient agents(config.has_tls() ? ChannelTls(config.tls(), v1::ROLE_AGENT) : nullptr);
   ASSIGN_OR_RETURN(
@@ -75,8 +75,8 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
           *store, agents));
   const PeriodicCheck check(*store, kCheckStoreEvery, [](const absl::Status& found) {
     if (!found.ok())
-      spdlog::error("{}; `medley backup` what can be read, and restore a backup from before",
-                    std::string(found.message()));
+      LogError(absl::StrCat(found.message(),
+                            "; `medley backup` what can be read, and restore a backup from before"));
   });
   Audit audit(*store);
   Joining joining(
@@ -103,8 +103,8 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<WebServer> web,
                    StartWeb(config.http_address(), config.http_address_file(), options.tls,
                             [&](const WebRequest& request) { return site.Answer(request); }));
-  if (web != nullptr) spdlog::info("dashboard, JSON and metrics at {}", web->address());
-  spdlog::info("coordinator listens at {}; state in {}", address, config.state_directory());
+  if (web != nullptr) LogInfo(absl::StrCat("dashboard, JSON and metrics at ", web->address()));
+  LogInfo(absl::StrCat("coordinator listens at ", address, "; state in ", config.state_directory()));
   // A coordinator that hangs holds the lock that nodes are under.
   ServeUntilStopped(daemon, absl::StrCat("listens at ", address), [&] { (void)orchestrator->Nodes(); });
   api.Stop();

@@ -38,6 +38,7 @@ struct TaskListener {
 // The agents, as the orchestrator sees them (proto/medley/v1/agent.proto). Thread-safe. Nothing here blocks, and
 // however many tasks and calls there are, few threads serve them: `answered` and listeners are called by some thread,
 // maybe before the call returns, and should be brief.
+// Calls of a thread that serves a request say so to the agent (runtime/log/request_id.h).
 class AgentClient {
  public:
   virtual ~AgentClient() = default;

@@ -1,7 +1,5 @@
 #include "coordinator/orchestrator/job_journal.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +9,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
+#include "runtime/log/log.h"
 
 namespace medley {
 namespace {
@@ -153,7 +152,7 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   if (after.state == JobState::kRunning && job.started_at_seconds() == 0)
     job.set_started_at_seconds(UnixSecondsNow());
   const std::string text = absl::StrCat(NameOf(after.state), after.reason.empty() ? "" : ": ", after.reason);
-  spdlog::info("job {}: {}", job_id, text);
+  LogInfo(text, {.job = job_id, .attempt = job.attempt()});
   AppendLog(*entry, "coordinator", text);
   Write(job_id, *entry);  // who sees a job's end finds everything that it reported
   Changed(*entry);
@@ -173,7 +172,7 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
     e.first_step = step.step();
     if (!goes_on) {
       if (const absl::Status dropped = store_.DropStepsAfter(job_id, step.step() - 1); !dropped.ok()) {
-        spdlog::error("job {}: {}", job_id, std::string(dropped.message()));
+        LogError(dropped.message(), {.job = job_id, .attempt = e.job.attempt()});
       }
       e.steps.clear();
       e.validations.clear();
@@ -245,7 +244,8 @@ void JobJournal::Write(const std::string& job_id, Entry& entry) {
   const bool is_gone = absl::IsNotFound(written);
   entry.dirty = !written.ok() && !is_gone;
   if (entry.dirty) {
-    spdlog::error("job {}: {}; trying again", job_id, std::string(written.message()));
+    LogError(absl::StrCat(written.message(), "; trying again"),
+             {.job = job_id, .attempt = entry.job.attempt()});
     return;
   }
   entry.steps.clear();

@@ -1,7 +1,5 @@
 #include "coordinator/orchestrator/job_runner.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <memory>
 
@@ -23,6 +21,7 @@
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/ir/link/link_model.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 #include "runtime/wire/message_protection_codec.h"
@@ -259,7 +258,7 @@ absl::Status JobRunner::RefreshLinks(MessageProtection protection) {
       [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
         return RunAttempt(std::move(tasks), callbacks);
       },
-      [](const std::string& what) { spdlog::info("{}", what); }, protection);
+      [](const std::string& what) { LogInfo(what); }, protection);
   return links.Measure(devices_, LinkMeasurement::What::kAll).status;
 }
 
@@ -359,6 +358,7 @@ v1::PrepareRequest JobRunner::SharedRequest(const v1::Job& job, const PlannedJob
   train.set_spec_fingerprint(FingerprintOf(job.spec()));
   train.set_data_fingerprint(job.data_fingerprint());
   train.set_predicted_step_seconds(step_seconds);
+  train.set_job_attempt(job.attempt());
   for (const ReductionChoice& reduction : planned.reductions)
     *train.add_reductions() = EncodeReduction(reduction);
   return request;

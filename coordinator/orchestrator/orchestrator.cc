@@ -1,7 +1,5 @@
 #include "coordinator/orchestrator/orchestrator.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +12,7 @@
 #include "coordinator/wire/node_codec.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/job_paths.h"
 
 namespace medley {
@@ -137,8 +136,8 @@ void Orchestrator::ExpireLeases() {
   // Whoever could not be heard because this process stood still is not to blame.
   const absl::Duration stall = now - ticked_ - kTick;
   if (stall > options_.lease / 3) {
-    spdlog::warn("the coordinator stood still for {}; leases are longer by that",
-                 absl::FormatDuration(stall));
+    LogWarning(absl::StrCat("the coordinator stood still for ", absl::FormatDuration(stall),
+                            "; leases are longer by that"));
     cluster_.Extend(stall);
   }
   ticked_ = now;
@@ -160,7 +159,7 @@ void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event
     agents_.Disconnect(node.agent_address);
     suspect_nodes_.erase(node.name);  // it is heard of again before it is used again
     (void)store_.DeleteNode(node.name);
-    spdlog::warn("node {} is lost: {}", node.name, node.reason);
+    LogWarning(absl::StrCat("node ", node.name, " is lost: ", node.reason), {.node = node.name});
     for (const std::string& job : node.jobs) {
       const auto active = active_.find(job);
       if (active == active_.end()) continue;
@@ -374,9 +373,11 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   awaited_nodes_.erase(node.name);
   if (!was_there) last_news_ = now;
   if (const absl::Status kept = store_.PutNode(node.name); !kept.ok()) {
-    spdlog::error("node {}: {}", node.name, std::string(kept.message()));
+    LogError(kept.message(), {.node = node.name});
   }
-  spdlog::info("node {} at {} with {} device(s)", node.name, node.agent_address, node.devices.size());
+  LogInfo(absl::StrCat("node ", node.name, " at ", node.agent_address, " with ", node.devices.size(),
+                       " device(s)"),
+          {.node = node.name});
 
   v1::RegisterResponse response;
   response.set_lease_seconds(absl::ToDoubleSeconds(options_.lease));

@@ -1,6 +1,4 @@
 // What users do with jobs and nodes.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +10,7 @@
 #include "coordinator/wire/plan_report_codec.h"
 #include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 #include "runtime/wire/job_paths.h"
@@ -96,7 +95,7 @@ absl::StatusOr<v1::DrainNodeResponse> Orchestrator::DrainNode(const v1::DrainNod
                    [&](const NodeSnapshot& one) { return one.description.name == node; }))
     return absl::NotFoundError(absl::StrCat("no node \"", node, "\""));
   RETURN_IF_ERROR(store_.PutDrainedNode(node));
-  if (drained_nodes_.insert(node).second) spdlog::info("node {} is drained", node);
+  if (drained_nodes_.insert(node).second) LogInfo(absl::StrCat("node ", node, " is drained"), {.node = node});
   return MoveJobsFrom(node, absl::StrCat("node ", node, " is drained"), request.now());
 }
 
@@ -105,7 +104,7 @@ v1::LeaveResponse Orchestrator::Leave(const v1::LeaveRequest& request) {
   v1::LeaveResponse response;
   if (!cluster_.IsAlive(request.node(), request.incarnation())) return response;
   leaving_nodes_.insert(request.node());
-  spdlog::info("node {} is about to leave", request.node());
+  LogInfo(absl::StrCat("node ", request.node(), " is about to leave"), {.node = request.node()});
   const v1::DrainNodeResponse moved = MoveJobsFrom(
       request.node(), absl::StrCat("the agent of node ", request.node(), " is stopped"), /*now=*/false);
   response.set_leaving_jobs(static_cast<uint32_t>(moved.leaving_size()));
@@ -151,7 +150,7 @@ absl::Status Orchestrator::UndrainNode(const std::string& node) {
   }
   RETURN_IF_ERROR(store_.DeleteDrainedNode(node));
   drained_nodes_.erase(node);
-  spdlog::info("node {} is not drained any more", node);
+  LogInfo(absl::StrCat("node ", node, " is not drained any more"), {.node = node});
   changed_.NotifyAll();
   return absl::OkStatus();
 }

@@ -43,6 +43,7 @@ TEST_CASE(
   CHECK(site.agents.trainings()[1].train().resume_from() == "/nowhere/checkpoints/tiny/step-1");
   CHECK(site.agents.trainings()[1].train().run_id() == site.agents.trainings()[0].train().run_id());
   CHECK_FALSE(site.agents.trainings()[1].train().resumes_other_run());
+  for (uint32_t i : {0u, 1u}) CHECK(site.agents.trainings()[i].train().job_attempt() == i + 1);
   CHECK(absl::IsFailedPrecondition(site.orchestrator->Resume(id).status()));  // it is done
   CHECK(absl::IsNotFound(site.orchestrator->Resume("nobody-1").status()));
 }

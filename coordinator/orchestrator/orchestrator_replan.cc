@@ -1,6 +1,4 @@
 // What the orchestrator does so that a running job goes on under a better plan.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +6,7 @@
 #include "coordinator/jobs/replan_decision.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/log.h"
 
 namespace medley {
 namespace {
@@ -119,8 +118,8 @@ void Orchestrator::GrowJobs() {
     growing_.emplace_back([this, growth = *std::move(growth)] {
       const absl::StatusOr<v1::ReplanJobResponse> decided = Decide(growth, /*force=*/false);
       if (!decided.ok())
-        spdlog::warn("job {} is not planned anew: {}", growth.job.id(),
-                     std::string(decided.status().message()));
+        LogWarning(absl::StrCat("it is not planned anew: ", decided.status().message()),
+                   {.job = growth.job.id(), .attempt = growth.job.attempt()});
     });
   }
 }

@@ -2,7 +2,6 @@
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
-#include <spdlog/spdlog.h>
 
 #include <utility>
 
@@ -14,6 +13,8 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
+#include "runtime/log/log.h"
+#include "runtime/log/request_id.h"
 #include "runtime/security/rpc_roles.h"
 #include "runtime/wire/grpc_status.h"
 
@@ -93,6 +94,11 @@ void Audit::Write(const grpc::ServerContext& context, const google::protobuf::Me
   const absl::Status result = FromGrpc(status);
   record.set_result(absl::StatusCodeToString(result.code()));
   record.set_message(std::string(result.message()));
+  const std::string job = TextField(request, {"job_id"});
+  LogInfo(absl::StrCat(name, record.subject().empty() ? "" : " of ", record.subject(), " by ",
+                       record.identity().empty() ? record.peer() : record.identity(), ": ", record.result(),
+                       record.message().empty() ? "" : ": ", record.message()),
+          {.job = name == "SubmitJob" ? record.subject() : job});
   Append(std::move(record));
 }
 
@@ -102,6 +108,7 @@ void Audit::WriteCertified(const grpc::ServerContext& context, const std::string
   record.set_subject(node);
   record.set_result(absl::StatusCodeToString(absl::StatusCode::kOk));
   record.set_message(message);
+  LogInfo(absl::StrCat(method, " of ", node, message.empty() ? "" : " ", message), {.node = node});
   Append(std::move(record));
 }
 
@@ -132,10 +139,11 @@ void Audit::WriteRefusal(const Identity& who, const std::string& method, const a
 
 bool Audit::Append(v1::AuditRecord record) {
   record.set_at_seconds(UnixSecondsNow());
+  record.set_request_id(CurrentRequestId());
   const absl::Status written = store_.AppendAudit(record);
   if (!written.ok())
-    spdlog::error("not written to the audit: {} {} by \"{}\": {}", record.method(), record.subject(),
-                  record.identity(), std::string(written.message()));
+    LogError(absl::StrCat("not written to the audit: ", record.method(), " ", record.subject(), " by \"",
+                          record.identity(), "\": ", written.message()));
   return written.ok();
 }
 

@@ -13,6 +13,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
+#include "runtime/log/request_id.h"
+#include "runtime/wire/grpc_request.h"
 #include "runtime/wire/grpc_status.h"
 #include "runtime/wire/validate.h"
 
@@ -35,8 +37,9 @@ bool IsOfSource(const v1::LogLine& line, const std::string& source) {
 
 // Checks the request, calls, stores the answer, and writes down who changed something.
 template <typename Request, typename Response, typename Call>
-grpc::Status Answer(Audit& audit, const grpc::ServerContext& context, const Request& request,
-                    Response& response, Call call) {
+grpc::Status Answer(Audit& audit, grpc::ServerContext& context, const Request& request, Response& response,
+                    Call call) {
+  const RequestScope scope(TakeRequestId(context));
   absl::Status status = ValidateMessage(request);
   if (status.ok()) {
     absl::StatusOr<Response> result = call();
@@ -76,8 +79,9 @@ class Parts {
 
 // Likewise, where `fill` sends the answer but for its end.
 template <typename Request, typename Part, typename Fill>
-grpc::Status AnswerInParts(Audit& audit, const grpc::ServerContext& context, const Request& request,
+grpc::Status AnswerInParts(Audit& audit, grpc::ServerContext& context, const Request& request,
                            grpc::ServerWriter<Part>& writer, Fill fill) {
+  const RequestScope scope(TakeRequestId(context));
   absl::Status status = ValidateMessage(request);
   if (status.ok()) {
     Parts<Part> parts(writer);
@@ -134,6 +138,7 @@ grpc::Status CoordinatorService::ListJobs(grpc::ServerContext* context, const v1
 
 grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
                                           grpc::ServerWriter<v1::JobUpdate>* writer) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   const absl::StatusOr<StreamQuota::Slot> slot = streams_.Open(ClientOf(*context));
   if (!slot.ok()) return ToGrpc(slot.status());
@@ -260,6 +265,7 @@ grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1:
 
 grpc::Status CoordinatorService::ListNodes(grpc::ServerContext* context, const v1::ListNodesRequest*,
                                            v1::ListNodesResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   Fill(*response->mutable_nodes(), orchestrator_.Nodes());
   const absl::StatusOr<std::vector<v1::DeviceProfile>> profiles = orchestrator_.Profiles();
   if (!profiles.ok()) return ToGrpc(profiles.status());
@@ -460,6 +466,7 @@ absl::Status RegistryService::Admit(const grpc::ServerContext& context,
 
 grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::RegisterRequest* request,
                                        v1::RegisterResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status may = Admit(*context, *request, request->node().name()); !may.ok())
     return ToGrpc(may);
   if (const absl::Status together = CheckAgentVersion(request->medley_version(), kMedleyVersion);
@@ -473,6 +480,7 @@ grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::R
 
 grpc::Status RegistryService::Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
                                     v1::LeaveResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
   *response = orchestrator_.Leave(*request);
   return grpc::Status::OK;
@@ -480,6 +488,7 @@ grpc::Status RegistryService::Leave(grpc::ServerContext* context, const v1::Leav
 
 grpc::Status RegistryService::Deregister(grpc::ServerContext* context, const v1::DeregisterRequest* request,
                                          v1::DeregisterResponse*) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
   orchestrator_.Deregister(*request);
   return grpc::Status::OK;
@@ -487,6 +496,7 @@ grpc::Status RegistryService::Deregister(grpc::ServerContext* context, const v1:
 
 grpc::Status RegistryService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
                                     v1::RenewResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
   const absl::StatusOr<absl::Duration> lease = orchestrator_.Renew(*request);
   if (!lease.ok()) return ToGrpc(lease.status());
@@ -494,8 +504,9 @@ grpc::Status RegistryService::Renew(grpc::ServerContext* context, const v1::Rene
   return grpc::Status::OK;
 }
 
-grpc::Status RegistryService::GetAuthority(grpc::ServerContext*, const v1::GetAuthorityRequest*,
+grpc::Status RegistryService::GetAuthority(grpc::ServerContext* context, const v1::GetAuthorityRequest*,
                                            v1::GetAuthorityResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   absl::StatusOr<v1::GetAuthorityResponse> authority = joining_.GetAuthority();
   if (authority.ok()) *response = *std::move(authority);
   return ToGrpc(authority.status());
@@ -510,6 +521,7 @@ void RegistryService::WriteDown(const grpc::ServerContext& context, const char* 
 
 grpc::Status RegistryService::Join(grpc::ServerContext* context, const v1::JoinRequest* request,
                                    v1::JoinResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   absl::StatusOr<v1::JoinResponse> joined = joining_.Join(*request);
   if (joined.ok()) *response = *std::move(joined);
@@ -521,6 +533,7 @@ grpc::Status RegistryService::Join(grpc::ServerContext* context, const v1::JoinR
 grpc::Status RegistryService::RenewCertificate(grpc::ServerContext* context,
                                                const v1::RenewCertificateRequest* request,
                                                v1::JoinResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
   absl::StatusOr<v1::JoinResponse> renewed = joining_.Renew(*request, ShownCertificate(*context));
   if (renewed.ok()) *response = *std::move(renewed);

@@ -401,6 +401,34 @@ TEST_CASE("a request that is repeated under its id answers with the same job, an
   CHECK(jobs.jobs_size() == 1);
 }
 
+TEST_CASE("a call has the id that it brings or a new one: in its answer and in the audit") {
+  Site site;
+  const v1::Job job = site.Submit(FakeJob("once"), "");
+  v1::HoldJobRequest hold;
+  hold.set_job_id("no-such-job");
+  for (const std::string given : {"my.id-1", "not an id", ""}) {
+    CAPTURE(given);
+    const auto context = Patient();
+    if (!given.empty()) context->AddMetadata("x-request-id", given);
+    v1::Job answer;
+    CHECK(site.coordinator->HoldJob(context.get(), hold, &answer).error_code() == Code::NOT_FOUND);
+    const auto& metadata = context->GetServerTrailingMetadata();
+    const auto found = metadata.find("x-request-id");
+    REQUIRE(found != metadata.end());
+    const std::string id(found->second.data(), found->second.size());
+    if (given == "my.id-1") {
+      CHECK(id == given);
+    } else {
+      CHECK(id != given);
+      CHECK(id.size() == 16);
+    }
+    const auto records = site.store->ListAudit(10);
+    REQUIRE(records.ok());
+    CHECK(records->back().method() == "HoldJob");
+    CHECK(records->back().request_id() == id);
+  }
+}
+
 TEST_CASE("what a job's state forbids is FAILED_PRECONDITION, and what has happened already is repeated") {
   using Stub = v1::Coordinator::Stub;
   Site site;

@@ -6,6 +6,7 @@
 #include "coordinator/rpc/task_stream.h"
 #include "runtime/base/clock.h"
 #include "runtime/wire/grpc_channel.h"
+#include "runtime/wire/grpc_request.h"
 #include "runtime/wire/grpc_status.h"
 
 namespace medley {
@@ -140,6 +141,7 @@ void GrpcAgentClient::Ask(const std::string& agent_address, absl::Time deadline,
   const auto call = std::make_shared<Call>();
   call->connection = UsableConnectionTo(agent_address);
   call->begin = std::move(begin);
+  SendRequestId(call->context);
   if (deadline != absl::InfiniteFuture()) call->context.set_deadline(ToSystemClock(deadline));
   {
     MutexLock lock(mutex_);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/rpc/caller_metadata.h"
 #include "runtime/base/clock.h"
+#include "runtime/wire/grpc_request.h"
 #include "runtime/wire/grpc_status.h"
 
 namespace medley {
@@ -46,6 +47,7 @@ InProcessCall::InProcessCall(const std::shared_ptr<grpc::Channel>& channel,
   impl_->answer = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.output_type());
   impl_->context.AddMetadata(kCallerMetadata, caller);
   impl_->channel = channel;
+  SendRequestId(impl_->context);
   grpc::GenericStub stub(channel);
   impl_->call = stub.PrepareCall(
       &impl_->context, absl::StrCat("/", method.service()->full_name(), "/", method.name()), &impl_->queue);

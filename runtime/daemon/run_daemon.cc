@@ -1,7 +1,5 @@
 #include "runtime/daemon/run_daemon.h"
 
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,7 +12,7 @@
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/daemon/daemon_config.h"
-#include "runtime/wire/json_message.h"
+#include "runtime/log/log.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {
@@ -32,35 +30,18 @@ absl::Status Read(const Daemon& daemon, google::protobuf::Message* config) {
   return ReadDaemonConfig(ConfigFile(), daemon.environment_prefix, environ, config);
 }
 
-// The message as a JSON string.
-class JsonMessage final : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& said, const std::tm&, spdlog::memory_buf_t& line) override {
-    const std::string text = JsonString(std::string(said.payload.data(), said.payload.size()));
-    line.append(text.data(), text.data() + text.size());
-  }
-  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
-    return std::make_unique<JsonMessage>();
-  }
-};
-
-void SetLogFormat(const Daemon& daemon) {
+void StartLogOf(const Daemon& daemon) {
   const google::protobuf::FieldDescriptor* field =
       daemon.config->GetDescriptor()->FindFieldByName("log_format");
-  if (daemon.config->GetReflection()->GetEnumValue(*daemon.config, field) != v1::LOG_FORMAT_JSON) {
-    spdlog::set_pattern(absl::StrCat("%Y-%m-%d %H:%M:%S.%e %l ", daemon.log_name, ": %v"));
-    return;
-  }
-  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
-  formatter->add_flag<JsonMessage>('*').set_pattern(absl::StrCat(
-      R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","from":")", daemon.log_name, R"(","message":%*})"));
-  spdlog::set_formatter(std::move(formatter));
+  const bool is_json =
+      daemon.config->GetReflection()->GetEnumValue(*daemon.config, field) == v1::LOG_FORMAT_JSON;
+  StartLog(is_json ? LogStyle::kJson : LogStyle::kText, daemon.log_name);
 }
 
-void SetLogLevel(const google::protobuf::Message& config) {
+void SetLogLevelOf(const google::protobuf::Message& config) {
   const int level =
       config.GetReflection()->GetEnumValue(config, config.GetDescriptor()->FindFieldByName("log_level"));
-  spdlog::set_level(level == 0 ? spdlog::level::info : static_cast<spdlog::level::level_enum>(level));
+  SetLogLevel(level == 0 ? LogLevel::kInfo : static_cast<LogLevel>(level));
 }
 
 void Reload(const Daemon& daemon) {
@@ -68,16 +49,16 @@ void Reload(const Daemon& daemon) {
   absl::Status read = Read(daemon, config.get());
   if (read.ok()) read = daemon.fill_defaults(config.get());
   if (!read.ok()) {
-    spdlog::error("the configuration stays as it was: {}", std::string(read.message()));
+    LogError(absl::StrCat("the configuration stays as it was: ", read.message()));
     return;
   }
   std::vector<std::string> later = ChangedFields(*daemon.config, *config);
   const bool has_level = std::erase(later, "log_level") > 0;
-  if (has_level) SetLogLevel(*config);
-  spdlog::info("read the configuration again{}{}", has_level ? "; log_level has changed" : "",
-               later.empty()
-                   ? ""
-                   : absl::StrCat("; these take effect at the next start: ", absl::StrJoin(later, ", ")));
+  if (has_level) SetLogLevelOf(*config);
+  LogInfo(absl::StrCat(
+      "read the configuration again", has_level ? "; log_level has changed" : "",
+      later.empty() ? ""
+                    : absl::StrCat("; these take effect at the next start: ", absl::StrJoin(later, ", "))));
 }
 
 int Say(const Daemon& daemon, const absl::Status& failure, int exit_status) {
@@ -90,7 +71,7 @@ int Say(const Daemon& daemon, const absl::Status& failure, int exit_status) {
 void ServeUntilStopped(const Daemon& daemon, const std::string& status, std::function<void()> is_well) {
   TellReady(status);
   const int signal = WaitForStop({.is_well = std::move(is_well), .reload = [&daemon] { Reload(daemon); }});
-  spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  LogInfo(absl::StrCat("stopping on ", signal == SIGINT ? "SIGINT" : "SIGTERM"));
 }
 
 int RunDaemon(int argc, char** argv, const Daemon& daemon) {
@@ -129,9 +110,10 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
     std::printf("restored %s\n", restored_file.c_str());
     return 0;
   }
-  SetLogLevel(*daemon.config);
-  SetLogFormat(daemon);
+  SetLogLevelOf(*daemon.config);
+  StartLogOf(daemon);
   const absl::Status status = daemon.serve();
+  EndLog();
   return status.ok() ? 0
                      : Say(daemon, status, absl::IsInvalidArgument(status) ? kWrongConfiguration : kFailed);
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/base/loopback.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/log/request_id.h"
 #include "runtime/security/credentials.h"
 #include "runtime/security/openssl_handles.h"
 #include "runtime/web/connection_gate.h"
@@ -29,6 +30,7 @@ constexpr size_t kMostBody = size_t{16} << 20;
 constexpr int kWorkers = 64;
 constexpr int kMostStreams = 48;  // each open page holds a worker while it watches; the others answer
 constexpr int kRequestsOfConnection = 1000;
+constexpr char kRequestIdHeader[] = "X-Request-Id";
 constexpr absl::Duration kHandshakeLimit = absl::Seconds(10), kHeadLimit = absl::Seconds(10),
                          kIdleLimit = absl::Seconds(60);
 
@@ -161,6 +163,7 @@ struct WebServer::Impl {
 
   // Before the body is read. False: the request is answered.
   bool Admit(const httplib::Request& from, httplib::Response& to) const {
+    to.set_header(kRequestIdHeader, RequestIdOr(from.get_header_value(kRequestIdHeader)));
     const auto refuse = [&](int status, const std::string& why) {
       to.status = status;
       to.set_header("Connection", "close");
@@ -183,6 +186,7 @@ struct WebServer::Impl {
   }
 
   void Answer(const httplib::Request& from, httplib::Response& to) const {
+    const RequestScope scope(to.get_header_value(kRequestIdHeader));
     WebAnswer answer = options.handler(RequestOf(from));
     to.status = answer.status;
     if (answer.stream == nullptr) return to.set_content(answer.body, answer.content_type);

@@ -37,6 +37,9 @@ struct WebAnswer {
 // Who calls over TLS may show a certificate, as on gRPC; what needs one is the handler's to say. A page of another site cannot make a
 // browser do anything here: what is posted must come from the server's own pages, and a server that only this machine reaches answers to
 // no other name than this machine's.
+//
+// Each request has an id (runtime/log/request_id.h), which the handler's thread serves: the one of its header X-Request-Id, or a new one. It goes
+// back in that header.
 class WebServer {
  public:
   using Handler = std::function<WebAnswer(const WebRequest&)>;

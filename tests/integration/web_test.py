@@ -111,7 +111,29 @@ class WebTest(unittest.TestCase):
 
     def test_the_log_is_json(self):
         for line in self.coordinator.log().splitlines():
-            self.assertEqual(sorted(json.loads(line)), ["from", "level", "message", "time"])
+            fields = json.loads(line)
+            self.assertLessEqual({"from", "level", "message", "time"}, set(fields))
+            self.assertLessEqual(set(fields), {"from", "level", "message", "time", "job", "attempt", "rank", "node", "request"})
+
+    def test_a_request_has_its_id_in_the_answer_the_audit_and_the_log(self):
+        def ask(**headers):
+            connection = http.client.HTTPConnection(self.address, timeout=60)
+            self.addCleanup(connection.close)
+            connection.request("POST", "/api/v1/CancelJob", '{"job_id": "none-such"}', {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.getheader("X-Request-Id")
+
+        self.assertEqual(ask(**{"X-Request-Id": "ours.1"}), "ours.1")
+        made = ask(**{"X-Request-Id": "two words"})
+        self.assertRegex(made, "^[0-9a-f]{16}$")
+        self.assertRegex(self.ask("GET", "/api/v1/nonsense") and ask(), "^[0-9a-f]{16}$")
+        records = json.loads(self.post("ListAudit", {})[2].splitlines()[0])["records"]
+        self.assertLessEqual({"ours.1", made}, {record.get("request_id") for record in records})
+        logged = [json.loads(line) for line in self.coordinator.log().splitlines()]
+        line = next(line for line in logged if line.get("request") == "ours.1")
+        self.assertEqual((line["job"], line["level"]), ("none-such", "info"))
+        self.assertIn("CancelJob of none-such", line["message"])
 
 
 if __name__ == "__main__":
