@@ -84,6 +84,7 @@ Orchestrator::~Orchestrator() {
   }
   for (auto& [id, a] : active) a.thread.join();
   journal_.Flush();
+  KeepNodes();
 }
 
 void Orchestrator::Loop() {
@@ -115,7 +116,20 @@ void Orchestrator::Tick() {
     agents.swap(heard_of_);
   }
   for (const std::string& agent : agents) agents_.KeepConnected(agent);
+  KeepNodes();
   for (std::thread& thread : ended) thread.join();
+}
+
+void Orchestrator::KeepNodes() {
+  std::map<std::string, bool> changed;
+  {
+    MutexLock lock(mutex_);
+    changed.swap(changed_nodes_);
+  }
+  if (changed.empty()) return;
+  if (const absl::Status kept = store_.ChangeNodes(changed); !kept.ok()) {
+    LogError(absl::StrCat("which nodes there are is not kept: ", kept.message()));
+  }
 }
 
 std::vector<std::thread> Orchestrator::TakeEndedThreads() {
@@ -158,7 +172,7 @@ void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event
     renewals_.Ended(node.name);
     agents_.Disconnect(node.agent_address);
     suspect_nodes_.erase(node.name);  // it is heard of again before it is used again
-    (void)store_.DeleteNode(node.name);
+    changed_nodes_[node.name] = false;
     LogWarning(absl::StrCat("node ", node.name, " is lost: ", node.reason), {.node = node.name});
     for (const std::string& job : node.jobs) {
       const auto active = active_.find(job);
@@ -372,9 +386,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   }
   awaited_nodes_.erase(node.name);
   if (!was_there) last_news_ = now;
-  if (const absl::Status kept = store_.PutNode(node.name); !kept.ok()) {
-    LogError(kept.message(), {.node = node.name});
-  }
+  changed_nodes_[node.name] = true;
   LogInfo(absl::StrCat("node ", node.name, " at ", node.agent_address, " with ", node.devices.size(),
                        " device(s)"),
           {.node = node.name});

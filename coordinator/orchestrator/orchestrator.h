@@ -128,6 +128,7 @@ class Orchestrator {
   Orchestrator(const Options& options, Store& store, AgentClient& agents);
   absl::Time Time() const { return options_.clock->Now(); }
   void Loop();
+  void KeepNodes();
   void ExpireLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Aborts the jobs of nodes whose life is over.
   void HandleLost(const std::vector<LostNode>& nodes, JobEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -204,6 +205,9 @@ class Orchestrator {
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
   uint64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Nodes that have come or gone since the last tick, which tells the store: that of each alone would be written for as long as a
+  // disk takes, with everybody waiting.
+  std::map<std::string, bool> changed_nodes_ ABSL_GUARDED_BY(mutex_);
   // Addresses of agents that have registered or renewed since the last tick, to be connected to.
   std::vector<std::string> heard_of_ ABSL_GUARDED_BY(mutex_);
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);

@@ -162,7 +162,8 @@ absl::Status Orchestrator::ForgetNode(const std::string& node) {
   drained_nodes_.erase(node);
   suspect_nodes_.erase(node);
   awaited_nodes_.erase(node);
-  return store_.DeleteNode(node);
+  changed_nodes_.erase(node);
+  return store_.ChangeNodes({{node, false}});
 }
 
 absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& request,

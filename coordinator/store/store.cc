@@ -185,14 +185,14 @@ absl::Status Store::DeleteJob(const std::string& id) {
   return transaction.Commit();
 }
 
-absl::Status Store::PutNode(const std::string& name) {
+absl::Status Store::ChangeNodes(const std::map<std::string, bool>& held) {
   const Operation operation(*this, __func__);
-  return database_->Run("REPLACE INTO nodes (name) VALUES (?)", name);
-}
-
-absl::Status Store::DeleteNode(const std::string& name) {
-  const Operation operation(*this, __func__);
-  return database_->Run("DELETE FROM nodes WHERE name = ?", name);
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  for (const auto& [name, is_held] : held) {
+    RETURN_IF_ERROR(database_->Run(
+        is_held ? "REPLACE INTO nodes (name) VALUES (?)" : "DELETE FROM nodes WHERE name = ?", name));
+  }
+  return transaction.Commit();
 }
 
 absl::StatusOr<std::vector<std::string>> Store::NamesOf(const char* table) {

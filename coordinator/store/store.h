@@ -130,9 +130,8 @@ class Store {
 
   // --- The nodes whose leases were held last: those that a coordinator waits for when it comes back.
 
-  absl::Status PutNode(const std::string& name);
-  // OK if it is not there.
-  absl::Status DeleteNode(const std::string& name);
+  // By name, whether its lease is held; all of them or none.
+  absl::Status ChangeNodes(const std::map<std::string, bool>& held);
   absl::StatusOr<std::vector<std::string>> ListNodes();
 
   // --- Nodes on which no job starts.

@@ -120,10 +120,8 @@ TEST_CASE("nodes are remembered until they are lost") {
   const TemporaryDirectory directory;
   {
     const auto store = OpenStore(directory);
-    for (const char* name : {"b", "a", "b"}) REQUIRE(store->PutNode(name).ok());
-    REQUIRE(store->PutNode("c").ok());
-    REQUIRE(store->DeleteNode("c").ok());
-    REQUIRE(store->DeleteNode("nobody").ok());
+    REQUIRE(store->ChangeNodes({{"a", true}, {"b", true}, {"c", true}}).ok());
+    REQUIRE(store->ChangeNodes({{"b", true}, {"c", false}, {"nobody", false}}).ok());
   }
   CHECK(*OpenStore(directory)->ListNodes() == std::vector<std::string>{"a", "b"});
 }
