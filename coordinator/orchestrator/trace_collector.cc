@@ -7,13 +7,14 @@
 namespace medley {
 
 TraceCollector::TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape)
-    : job_id_(std::move(job_id)), planned_(planned) {
-  for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
-    programs_.push_back(CompileStep(planned.plan, rank, shape, Purpose::kTrain));
-  }
-}
+    : job_id_(std::move(job_id)), planned_(planned), shape_(shape) {}
 
 std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& measured) {
+  // Not before: a launch of a thousand ranks need not wait for their programs.
+  if (programs_.empty()) {
+    for (Rank rank = 0; rank < RankCount(planned_.plan); ++rank)
+      programs_.push_back(CompileStep(planned_.plan, rank, shape_, Purpose::kTrain));
+  }
   const int instructions = static_cast<int>(programs_[unit].instructions.size());
   if (measured.start_seconds_size() != instructions || measured.end_seconds_size() != instructions)
     return std::nullopt;

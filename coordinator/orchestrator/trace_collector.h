@@ -24,7 +24,8 @@ class TraceCollector {
  private:
   const std::string job_id_;
   const PlannedJob planned_;
-  std::vector<StepProgram> programs_;
+  const TrainingShape shape_;
+  std::vector<StepProgram> programs_;  // by rank; empty until something was measured
   std::map<uint32_t, std::map<int, v1::MeasuredStep>> waiting_;  // by step, unit
 };
 

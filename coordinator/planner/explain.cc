@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -160,6 +161,8 @@ std::string WhySlower(const PlanningProblem& problem, const Portrait& portrait, 
 
 std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const Plan& plan,
                                            const StepPrediction& prediction) {
+  std::map<std::string, std::vector<Rank>> ranks_of;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) ranks_of[DeviceOf(plan, rank)].push_back(rank);
   std::vector<Explanation::Device> devices;
   for (const DeviceCost& cost : problem.devices) {
     Explanation::Device& device = devices.emplace_back();
@@ -168,8 +171,7 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
     device.price_per_hour = cost.price_per_hour;
     device.memory_limit = cost.room.memory;
     device.host_memory = cost.host_memory;
-    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-      if (DeviceOf(plan, rank) != cost.name) continue;
+    for (const Rank rank : ranks_of[cost.name]) {
       device.used = true;
       if (prediction.step_seconds > 0) {
         device.busy_share = prediction.ranks[rank].busy_seconds / prediction.step_seconds;

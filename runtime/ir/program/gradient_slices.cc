@@ -31,8 +31,11 @@ std::vector<Rank> RanksOf(const Plan& plan, const std::vector<UnitId>& units, in
 }
 
 bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelConfig& config) {
-  return std::all_of(units.begin(), units.end(), [&](UnitId unit) {
-    return SharesOf(plan.units[unit], config) == SharesOf(plan.units[units.front()], config);
+  const Unit& first = plan.units[units.front()];
+  return std::all_of(units.begin(), units.end(), [&](UnitId u) {
+    const Unit& unit = plan.units[u];
+    const bool named_alike = unit.devices.size() == first.devices.size() && unit.shares == first.shares;
+    return named_alike || SharesOf(unit, config) == SharesOf(first, config);
   });
 }
 
