@@ -14,7 +14,8 @@ namespace {
 
 constexpr absl::Duration kKeepalive = absl::Seconds(3);
 constexpr absl::Duration kStopTime = absl::Seconds(1);
-// Between attempts to connect to an agent that does not answer, and that nobody asks anything.
+// Until it is seen whether an agent that nobody asks anything could be connected to, and between attempts if not.
+constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
 constexpr absl::Duration kFirstPause = absl::Seconds(2), kLongestPause = absl::Minutes(2);
 // The times of a traced step: 16 bytes an instruction, so of 16 million instructions.
 constexpr Bytes kMostReply = MiB(256);
@@ -104,19 +105,39 @@ void GrpcAgentClient::KeepConnected(const std::string& agent_address) {
   {
     MutexLock lock(mutex_);
     const auto kept = connections_.find(agent_address);
-    if (kept != connections_.end() && Now() < kept->second.next_attempt) return;
+    if (kept != connections_.end() && (kept->second.is_watched || Now() < kept->second.next_attempt)) return;
   }
   // gRPC may call what waits for it from here: not with a lock.
   const std::shared_ptr<Connection> connection = ConnectionTo(agent_address);
-  const grpc_connectivity_state state = connection->channel->GetState(/*try_to_connect=*/true);
-  const bool has_failed = state == GRPC_CHANNEL_TRANSIENT_FAILURE;
-  if (has_failed) Drop(agent_address, connection);  // which would be tried again each second
-  MutexLock lock(mutex_);
-  Kept& kept = connections_[agent_address];
-  if (state == GRPC_CHANNEL_READY) kept.pause = absl::ZeroDuration();
-  if (!has_failed) return;
-  kept.pause = std::clamp(2 * kept.pause, kFirstPause, kLongestPause);
-  kept.next_attempt = Now() + kept.pause;
+  if (connection->channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) return;
+  {
+    MutexLock lock(mutex_);
+    connections_[agent_address].is_watched = true;
+  }
+  SeeWhetherConnected(agent_address);
+}
+
+void GrpcAgentClient::SeeWhetherConnected(const std::string& agent_address) {
+  timers_.At(Now() + kConnectTime, [this, agent_address] {
+    std::shared_ptr<Connection> connection;
+    {
+      MutexLock lock(mutex_);
+      const auto kept = connections_.find(agent_address);
+      if (kept != connections_.end()) connection = kept->second.connection;
+    }
+    const grpc_connectivity_state state =
+        connection == nullptr ? GRPC_CHANNEL_SHUTDOWN : connection->channel->GetState(false);
+    if (state == GRPC_CHANNEL_CONNECTING) return SeeWhetherConnected(agent_address);
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) Drop(agent_address, connection);
+    MutexLock lock(mutex_);
+    const auto kept = connections_.find(agent_address);
+    if (kept == connections_.end()) return;
+    kept->second.is_watched = false;
+    kept->second.pause = state == GRPC_CHANNEL_READY
+                             ? absl::ZeroDuration()
+                             : std::clamp(2 * kept->second.pause, kFirstPause, kLongestPause);
+    kept->second.next_attempt = Now() + kept->second.pause;
+  });
 }
 
 void GrpcAgentClient::Disconnect(const std::string& agent_address) {

@@ -73,6 +73,8 @@ class GrpcAgentClient final : public AgentClient {
   std::shared_ptr<Connection> ConnectionTo(const std::string& agent_address) ABSL_LOCKS_EXCLUDED(mutex_);
   // One that a call may use at once: a channel that has failed to connect would refuse it unasked.
   std::shared_ptr<Connection> UsableConnectionTo(const std::string& agent_address) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A little later. A channel that has failed to connect is given up, or gRPC would try it again each second.
+  void SeeWhetherConnected(const std::string& agent_address);
   // So that the next call or attempt begins with a new channel.
   void Drop(const std::string& agent_address, const std::shared_ptr<Connection>& connection)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -91,6 +93,7 @@ class GrpcAgentClient final : public AgentClient {
     std::shared_ptr<Connection> connection;  // and of each call that uses it
     absl::Time used;
     // Of attempts to connect ahead of any call.
+    bool is_watched = false;  // by SeeWhetherConnected
     absl::Duration pause = absl::ZeroDuration();
     absl::Time next_attempt = absl::InfinitePast();
   };
@@ -98,12 +101,12 @@ class GrpcAgentClient final : public AgentClient {
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const absl::Duration keep_idle_;
   const std::shared_ptr<Unused> unused_ = std::make_shared<Unused>();
-  TimerQueue timers_;
   Mutex mutex_;
   ConditionVariable changed_;
   std::map<std::string, Kept> connections_ ABSL_GUARDED_BY(mutex_);
   absl::Time looked_for_idle_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   int under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // calls but for tasks
+  TimerQueue timers_;                          // whose thread uses the others
 };
 
 }  // namespace medley

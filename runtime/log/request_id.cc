@@ -1,6 +1,7 @@
 #include "runtime/log/request_id.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <utility>
 
@@ -18,8 +19,8 @@ std::string& Current() {
 }
 
 std::string NewRequestId() {
-  std::random_device random;
-  return absl::StrCat(absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
+  thread_local std::mt19937_64 random{(uint64_t{std::random_device()()} << 32) | std::random_device()()};
+  return absl::StrCat(absl::Hex(random(), absl::kZeroPad16));
 }
 
 }  // namespace

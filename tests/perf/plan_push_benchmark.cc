@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <queue>
 #include <stdexcept>
 #include <string>
@@ -18,101 +17,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/orchestrator/fake_agents.h"
-#include "proto/medley/v1/agent.grpc.pb.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
-#include "runtime/base/mutex.h"
-#include "runtime/base/unix_time.h"
 #include "runtime/security/credentials.h"
 #include "tests/perf/coordinator_process.h"
+#include "tests/perf/simulated_agents.h"
 
 namespace medley {
 namespace {
-
-// Agents at as many addresses of this machine. Their profiles and links are made up, and their training ends at once.
-class SimulatedAgents final : public v1::Agent::CallbackService {
- public:
-  SimulatedAgents(int count, const std::optional<Certificates>& certificates) : ports_(count) {
-    grpc::ServerBuilder builder;
-    const auto credentials = certificates.has_value()
-                                 ? ServerTls(certificates->Issue(v1::ROLE_AGENT, "*"),
-                                             [](const auto&, const auto&, const auto&) {})
-                                 : grpc::InsecureServerCredentials();
-    for (int& port : ports_) builder.AddListeningPort("127.0.0.1:0", credentials, &port);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    if (server_ == nullptr) throw std::runtime_error("no port could be opened");
-  }
-  ~SimulatedAgents() override { server_->Shutdown(std::chrono::system_clock::now()); }
-  std::string AddressOf(int agent) const { return absl::StrCat("127.0.0.1:", ports_[agent]); }
-
-  // When each that trains had read what it is to do, and how long the messages were.
-  std::vector<double> read_at_seconds() {
-    MutexLock lock(mutex_);
-    return read_at_seconds_;
-  }
-  size_t message_bytes() {
-    MutexLock lock(mutex_);
-    return message_bytes_;
-  }
-
-  grpc::ServerUnaryReactor* Prepare(grpc::CallbackServerContext* context, const v1::PrepareRequest* request,
-                                    v1::PrepareResponse* response) override {
-    const double now = UnixSecondsNow();
-    response->set_data_plane_address("nowhere");
-    {
-      MutexLock lock(mutex_);
-      if (request->has_train()) {
-        read_at_seconds_.push_back(now);
-        if (message_bytes_ == 0) message_bytes_ = request->ByteSizeLong();
-      }
-      events_[request->task_id()] = EventsOf(*request);
-    }
-    auto* const reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
-  grpc::ServerWriteReactor<v1::WorkerEvent>* Start(grpc::CallbackServerContext*,
-                                                   const v1::StartRequest* request) override {
-    MutexLock lock(mutex_);
-    return new Saying(events_[request->task_id()]);
-  }
-  grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context, const v1::StopRequest*,
-                                 v1::StopResponse*) override {
-    auto* const reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
-
- private:
-  class Saying final : public grpc::ServerWriteReactor<v1::WorkerEvent> {
-   public:
-    explicit Saying(std::vector<v1::WorkerEvent> events) : events_(std::move(events)) { GoOn(); }
-    void OnWriteDone(bool) override { GoOn(); }
-    void OnDone() override { delete this; }
-
-   private:
-    void GoOn() { next_ == events_.size() ? Finish(grpc::Status::OK) : StartWrite(&events_[next_++]); }
-    std::vector<v1::WorkerEvent> events_;
-    size_t next_ = 0;
-  };
-
-  static std::vector<v1::WorkerEvent> EventsOf(const v1::PrepareRequest& request) {
-    std::vector<v1::WorkerEvent> events;
-    if (request.has_profile()) events.push_back(MadeUpProfile(request.profile()));
-    if (request.has_probe()) events.push_back(LinkOf(1e-5, 1e9));
-    if (request.has_train() && request.train().rank() == 0) events.push_back(StepOf(1, 3.0));
-    events.emplace_back().mutable_finished();
-    for (size_t i = 0; i < events.size(); ++i) events[i].set_number(i + 1);
-    return events;
-  }
-
-  std::vector<int> ports_;
-  std::unique_ptr<grpc::Server> server_;
-  Mutex mutex_;
-  std::map<std::string, std::vector<v1::WorkerEvent>> events_ ABSL_GUARDED_BY(mutex_);  // by task
-  std::vector<double> read_at_seconds_ ABSL_GUARDED_BY(mutex_);
-  size_t message_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-};
 
 // Registers all, and renews their leases until its end.
 class Registrations {

@@ -18,6 +18,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "tests/perf/coordinator_process.h"
+#include "tests/perf/simulated_agents.h"
 
 namespace medley {
 namespace {
@@ -55,7 +56,8 @@ struct Agent {
   std::atomic<bool> is_registered = false;
 };
 
-std::vector<Agent> MakeAgents(int count, int devices, const std::string& coordinator,
+// `answering`: that the coordinator can connect to; null: it cannot.
+std::vector<Agent> MakeAgents(int count, int devices, const SimulatedAgents* answering, const std::string& coordinator,
                               const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   std::vector<Agent> agents(count);
   for (int i = 0; i < count; ++i) {
@@ -65,7 +67,8 @@ std::vector<Agent> MakeAgents(int count, int devices, const std::string& coordin
     v1::Node& node = *request.mutable_node();
     node.set_name(absl::StrCat("node", i));
     node.set_host(absl::StrCat("host", i));
-    node.set_agent_address(absl::StrCat("127.1.", i / 256, ".", i % 256, ":7071"));
+    node.set_agent_address(answering != nullptr ? answering->AddressOf(i)
+                                                : absl::StrCat("127.1.", i / 256, ".", i % 256, ":7071"));
     for (int d = 0; d < devices; ++d) {
       v1::Device& device = *node.add_devices();
       device.set_name(absl::StrCat("cpu", d));
@@ -218,12 +221,14 @@ bool SubmitWaitingJob(v1::Coordinator::Stub& coordinator) {
 }
 
 void Run(const std::string& program, const std::string& directory, int count, int devices, double seconds,
-         bool with_tls) {
+         bool with_tls, bool reachable) {
   std::optional<Certificates> certificates;
   if (with_tls) certificates.emplace(directory);
   const CoordinatorProcess coordinator(program, directory, certificates);
-  std::vector<Agent> agents =
-      MakeAgents(count, devices, coordinator.address(), CredentialsOf(certificates, v1::ROLE_AGENT));
+  std::optional<SimulatedAgents> answering;
+  if (reachable) answering.emplace(count, certificates);
+  std::vector<Agent> agents = MakeAgents(count, devices, answering ? &*answering : nullptr, coordinator.address(),
+                                         CredentialsOf(certificates, v1::ROLE_AGENT));
   const double idle_mib = coordinator.StatusOf("VmRSS:") / 1024;
   Latencies registered, renewed, status, nodes;
   const absl::Time begun = Now();
@@ -274,7 +279,7 @@ int main(int argc, char** argv) {
   CLI::App app("A coordinator with thousands of simulated agents.", "scale_benchmark");
   std::string program, directory;
   int agents = 1024, devices = 8;
-  bool with_tls = false;
+  bool with_tls = false, unreachable = false;
   double seconds = 10;
   app.add_option("--coordinator", program, "medley-coordinator")->required();
   app.add_option("--directory", directory, "for its state; must exist")->required();
@@ -282,9 +287,10 @@ int main(int argc, char** argv) {
   app.add_option("--devices", devices, "of each agent")->check(CLI::Range(1, 64));
   app.add_option("--seconds", seconds, "of each of the three measurements")->check(CLI::Range(1.0, 3600.0));
   app.add_flag("--tls", with_tls, "as agents and users reach a coordinator from elsewhere");
+  app.add_flag("--unreachable", unreachable, "agents that register, but that the coordinator cannot connect to");
   CLI11_PARSE(app, argc, argv);
   try {
-    medley::Run(program, directory, agents, devices, seconds, with_tls);
+    medley::Run(program, directory, agents, devices, seconds, with_tls, !unreachable);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "scale_benchmark: %s\n", error.what());
     return 1;

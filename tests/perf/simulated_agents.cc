@@ -1,0 +1,96 @@
+#include "tests/perf/simulated_agents.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "coordinator/orchestrator/fake_agents.h"
+#include "runtime/base/unix_time.h"
+#include "runtime/security/credentials.h"
+
+namespace medley {
+namespace {
+
+class Saying final : public grpc::ServerWriteReactor<v1::WorkerEvent> {
+ public:
+  explicit Saying(std::vector<v1::WorkerEvent> events) : events_(std::move(events)) { GoOn(); }
+  void OnWriteDone(bool) override { GoOn(); }
+  void OnDone() override { delete this; }
+
+ private:
+  void GoOn() { next_ == events_.size() ? Finish(grpc::Status::OK) : StartWrite(&events_[next_++]); }
+  std::vector<v1::WorkerEvent> events_;
+  size_t next_ = 0;
+};
+
+std::vector<v1::WorkerEvent> EventsOf(const v1::PrepareRequest& request) {
+  std::vector<v1::WorkerEvent> events;
+  if (request.has_profile()) events.push_back(MadeUpProfile(request.profile()));
+  if (request.has_probe()) events.push_back(LinkOf(1e-5, 1e9));
+  if (request.has_train() && request.train().rank() == 0) events.push_back(StepOf(1, 3.0));
+  events.emplace_back().mutable_finished();
+  for (size_t i = 0; i < events.size(); ++i) events[i].set_number(i + 1);
+  return events;
+}
+
+grpc::ServerUnaryReactor* Done(grpc::CallbackServerContext& context) {
+  auto* const reactor = context.DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace
+
+SimulatedAgents::SimulatedAgents(int count, const std::optional<Certificates>& certificates) : ports_(count) {
+  grpc::ServerBuilder builder;
+  const auto credentials =
+      certificates.has_value()
+          ? ServerTls(certificates->Issue(v1::ROLE_AGENT, "*"), [](const auto&, const auto&, const auto&) {})
+          : grpc::InsecureServerCredentials();
+  for (int& port : ports_) builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) throw std::runtime_error("no port could be opened");
+}
+
+SimulatedAgents::~SimulatedAgents() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+std::vector<double> SimulatedAgents::read_at_seconds() {
+  MutexLock lock(mutex_);
+  return read_at_seconds_;
+}
+
+size_t SimulatedAgents::message_bytes() {
+  MutexLock lock(mutex_);
+  return message_bytes_;
+}
+
+grpc::ServerUnaryReactor* SimulatedAgents::Prepare(grpc::CallbackServerContext* context,
+                                                   const v1::PrepareRequest* request,
+                                                   v1::PrepareResponse* response) {
+  const double now = UnixSecondsNow();
+  response->set_data_plane_address("nowhere");
+  {
+    MutexLock lock(mutex_);
+    if (request->has_train()) {
+      read_at_seconds_.push_back(now);
+      if (message_bytes_ == 0) message_bytes_ = request->ByteSizeLong();
+    }
+    events_[request->task_id()] = EventsOf(*request);
+  }
+  return Done(*context);
+}
+
+grpc::ServerWriteReactor<v1::WorkerEvent>* SimulatedAgents::Start(grpc::CallbackServerContext*,
+                                                                  const v1::StartRequest* request) {
+  MutexLock lock(mutex_);
+  return new Saying(events_[request->task_id()]);
+}
+
+grpc::ServerUnaryReactor* SimulatedAgents::Stop(grpc::CallbackServerContext* context, const v1::StopRequest*,
+                                                v1::StopResponse*) {
+  return Done(*context);
+}
+
+}  // namespace medley
