@@ -493,17 +493,20 @@ RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
     task.request.set_task_id(launched.task_id());
   }
   AttemptRun run(services_.agents, tasks);
-  {
-    MutexLock lock(mutex_);
-    if (leaving_) return {.left = true};
-  }
-  return OutcomeOf(WhileUnderWay(run, /*trains=*/true, [&] {
+  bool taken_up = false;
+  AttemptEnd end = WhileUnderWay(run, /*trains=*/true, [&] {
+    taken_up = true;
     return run.TakeUp({.event =
                            [&](int unit, const v1::WorkerEvent& event) {
                              OnEvent(tasks[unit].device, job.attempt(), job.plan().emulated(), unit, event);
                            }},
                       patience);
-  }));
+  });
+  {
+    MutexLock lock(mutex_);
+    end.left |= !taken_up && leaving_ && !aborted_;  // it trains all the same
+  }
+  return OutcomeOf(end);
 }
 
 void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task,
