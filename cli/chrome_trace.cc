@@ -46,12 +46,13 @@ json Slice(const v1::TraceInstruction& instruction, int process, Lane lane, doub
           {"args", arguments}};
 }
 
-void AppendLane(const v1::TraceLane& lane, int process, json& events) {
-  events.push_back(Named("process_name", process, 0, lane.device()));
+// `names`: the names of lanes are added, too; `offset_seconds` is added to all times.
+void AppendLane(const v1::TraceLane& lane, int process, bool names, double offset_seconds, json& events) {
+  if (names) events.push_back(Named("process_name", process, 0, lane.device()));
   std::set<uint32_t> named;
   for (const v1::TraceInstruction& instruction : lane.instructions()) {
     const uint32_t stream = instruction.stream();
-    if (named.insert(stream).second) {
+    if (names && named.insert(stream).second) {
       for (const Lane side : {Lane::kPredicted, Lane::kMeasured}) {
         const std::string word = side == Lane::kPredicted ? ", predicted" : ", measured";
         events.push_back(Named("thread_name", process, ThreadOf(stream, side), StreamName(stream) + word));
@@ -60,25 +61,78 @@ void AppendLane(const v1::TraceLane& lane, int process, json& events) {
         events.push_back(std::move(order));
       }
     }
-    events.push_back(Slice(instruction, process, Lane::kPredicted, instruction.predicted_start_seconds(),
-                           instruction.predicted_end_seconds()));
+    if (instruction.predicted_end_seconds() > 0) {
+      events.push_back(Slice(instruction, process, Lane::kPredicted,
+                             offset_seconds + instruction.predicted_start_seconds(),
+                             offset_seconds + instruction.predicted_end_seconds()));
+    }
     if (instruction.measured_end_seconds() > 0) {
-      events.push_back(Slice(instruction, process, Lane::kMeasured, instruction.measured_start_seconds(),
-                             instruction.measured_end_seconds()));
+      events.push_back(Slice(instruction, process, Lane::kMeasured,
+                             offset_seconds + instruction.measured_start_seconds(),
+                             offset_seconds + instruction.measured_end_seconds()));
     }
   }
+}
+
+// A name that is no UTF-8 must not end the program.
+std::string Written(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace
 
 std::string ChromeTrace(const v1::Trace& trace) {
   json events = json::array();
-  for (int i = 0; i < trace.lanes_size(); ++i) AppendLane(trace.lanes(i), i + 1, events);
+  for (int i = 0; i < trace.lanes_size(); ++i) AppendLane(trace.lanes(i), i + 1, true, 0, events);
   const json document = {{"traceEvents", std::move(events)},
                          {"displayTimeUnit", "ms"},
                          {"otherData", {{"job", trace.job_id()}, {"step", trace.step()}}}};
-  // A name that is no UTF-8 must not end the program.
-  return document.dump(1, ' ', false, json::error_handler_t::replace);
+  return Written(document, 1);
+}
+
+void ChromeTraceOfSteps::Add(const v1::Trace& trace) {
+  json events = json::array();
+  if (steps_ == 0) {
+    job_id_ = trace.job_id();
+    first_step_ = trace.step();
+    first_started_at_seconds_ = trace.started_at_seconds();
+    events.push_back(Named("process_name", 0, 0, "steps"));
+  }
+  if (steps_ == 0 || trace.step() != step_) {
+    if (steps_++ > 0) absl::StrAppend(&events_, StepSlice(), ",\n");
+    step_ = trace.step();
+    step_start_seconds_ = trace.started_at_seconds() - first_started_at_seconds_;
+    step_seconds_ = 0;
+    lanes_ = 0;
+  }
+  for (const v1::TraceLane& lane : trace.lanes()) {
+    AppendLane(lane, ++lanes_, /*names=*/steps_ == 1, step_start_seconds_, events);
+    for (const v1::TraceInstruction& instruction : lane.instructions())
+      step_seconds_ = std::max(step_seconds_, instruction.measured_end_seconds());
+  }
+  for (const json& event : events) absl::StrAppend(&events_, Written(event, -1), ",\n");
+}
+
+std::string ChromeTraceOfSteps::StepSlice() const {
+  return Written({{"ph", "X"},
+                  {"name", absl::StrCat("step ", step_)},
+                  {"cat", "step"},
+                  {"pid", 0},
+                  {"tid", 0},
+                  {"ts", step_start_seconds_ * 1e6},
+                  {"dur", step_seconds_ * 1e6},
+                  {"args", {{"step", step_}}}},
+                 -1);
+}
+
+std::string ChromeTraceOfSteps::Text(uint32_t lost_steps) const {
+  const json about = {{"job", job_id_},
+                      {"first_step", first_step_},
+                      {"last_step", step_},
+                      {"steps", steps_},
+                      {"lost_steps", lost_steps}};
+  return absl::StrCat("{\"traceEvents\":[\n", events_, steps_ > 0 ? StepSlice() : "",
+                      "\n],\"displayTimeUnit\":\"ms\",\"otherData\":", Written(about, -1), "}\n");
 }
 
 }  // namespace medley

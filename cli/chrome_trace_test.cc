@@ -70,6 +70,45 @@ TEST_CASE("an instruction has the same name in both lanes, and its own times in 
   CHECK(slices.count({"update parameters", "measured"}) == 0);
 }
 
+TEST_CASE("several steps stand behind one another on one clock, their lanes named once") {
+  ChromeTraceOfSteps steps;
+  v1::Trace trace = TwoDevices();
+  trace.set_started_at_seconds(1'700'000'000.5);
+  steps.Add(trace);
+  trace.set_step(9);
+  trace.set_started_at_seconds(1'700'000'000.75);
+  for (v1::TraceLane& lane : *trace.mutable_lanes()) {
+    for (v1::TraceInstruction& instruction : *lane.mutable_instructions())
+      instruction.clear_predicted_end_seconds();  // it is not known
+  }
+  v1::Trace rest = trace;  // comes in parts
+  trace.mutable_lanes()->DeleteSubrange(1, 1);
+  rest.mutable_lanes()->DeleteSubrange(0, 1);
+  steps.Add(trace);
+  steps.Add(rest);
+  CHECK(steps.steps() == 2);
+  const nlohmann::json document = nlohmann::json::parse(steps.Text(/*lost_steps=*/1));
+  CHECK(document["otherData"] ==
+        nlohmann::json(
+            {{"job", "job-1"}, {"first_step", 7}, {"last_step", 9}, {"steps", 2}, {"lost_steps", 1}}));
+  std::multimap<std::string, double> begins;
+  std::map<int, int> processes;
+  int predicted = 0;
+  for (const auto& event : document["traceEvents"]) {
+    if (event["name"] == "process_name") ++processes[event["pid"]];
+    if (event["ph"] != "X") continue;
+    if (event["cat"] == "predicted") ++predicted;
+    if (event["pid"] != 2 && event["cat"] != "predicted") begins.emplace(event["name"], event["ts"]);
+  }
+  CHECK(processes == std::map<int, int>{{0, 1}, {1, 1}, {2, 1}});
+  CHECK(predicted == 6);  // of the first step alone
+  CHECK(begins.find("step 7")->second == 0);
+  CHECK(begins.find("step 9")->second == Approx(250'000));
+  CHECK(begins.count("forward 3") == 2);
+  CHECK(begins.lower_bound("forward 3")->second == Approx(2000));
+  CHECK(std::prev(begins.upper_bound("forward 3"))->second == Approx(252'000));
+}
+
 TEST_CASE("names that are no UTF-8 do not break the trace") {
   v1::Trace trace;
   trace.add_lanes()->set_device("a\xff");

@@ -28,6 +28,7 @@
 #include "cli/spec_commands.h"
 #include "cli/terminal.h"
 #include "cli/time_option.h"
+#include "cli/trace_steps_command.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
@@ -41,6 +42,7 @@ namespace {
 
 constexpr int kDone = 0, kFailed = 1, kBadInput = 2, kInterrupted = 130;
 constexpr uint32_t kMostListed = 100000;
+constexpr uint32_t kMostTracedSteps = 1000;
 
 // What the chosen command will do.
 using Action = std::function<absl::Status()>;
@@ -50,7 +52,7 @@ struct Arguments {
   double timeout_seconds = 10;
   std::string coordinator, certificates, output = "text", job, node, file, directory, since, shell, page_file,
                                          source;
-  uint32_t limit = 0, step = 0;
+  uint32_t limit = 0, step = 0, steps = 0;
   std::vector<std::string> sets;
   SubmitCommand submit;
   PlanCommand plan;
@@ -219,10 +221,21 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
   of_job("delete", "forget a job that has ended; its checkpoints stay", RunDelete);
 
   CLI::App* trace = AddJobCommand(
-      app, arguments, action, "trace", "predicted and measured times of a step, for Perfetto",
-      [&] { return RunTrace(arguments.connection, arguments.job, arguments.step, arguments.file); });
-  trace->add_option("-o,--to", arguments.file, "file to write; - for standard output")->required();
-  trace->add_option("--step", arguments.step, "one that was traced; default: the newest");
+      app, arguments, action, "trace",
+      "predicted and measured times of a step, or of the next ones, for Perfetto", [&] {
+        const std::string file =
+            arguments.file.empty() ? absl::StrCat(arguments.job, "-trace.json") : arguments.file;
+        return arguments.steps > 0 ? RunTraceSteps(arguments.connection, arguments.job, arguments.steps, file)
+                                   : RunTrace(arguments.connection, arguments.job, arguments.step, file);
+      });
+  trace->add_option("-o,--to", arguments.file,
+                    "file to write; - for standard output; default: JOB-trace.json");
+  CLI::Option* step = trace->add_option("--step", arguments.step, "one that was traced; default: the newest");
+  trace
+      ->add_option("--steps", arguments.steps,
+                   "the next so many steps of a running job, which goes on as it is: 1 to 1000")
+      ->check(CLI::Range(1u, kMostTracedSteps))
+      ->excludes(step);
 
   CLI::App* exported =
       AddJobCommand(app, arguments, action, "export", "the newest checkpoint as a model of Hugging Face",

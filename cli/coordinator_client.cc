@@ -291,6 +291,15 @@ absl::StatusOr<v1::Trace> CoordinatorClient::GetTrace(const std::string& job_id,
   return impl_->Call(&Stub::GetTrace, request, impl_->timeout);
 }
 
+absl::Status CoordinatorClient::TraceSteps(const v1::TraceStepsRequest& request, CallHandle& handle,
+                                           const std::function<void(const v1::TraceStepsUpdate&)>& take) {
+  grpc::ClientContext context;
+  const Impl::Cancellable cancellable(handle, context);
+  const auto reader = impl_->stub->TraceSteps(&context, request);
+  for (v1::TraceStepsUpdate update; reader->Read(&update);) take(update);
+  return impl_->FromGrpc(context, reader->Finish());
+}
+
 absl::StatusOr<v1::ListStepsResponse> CoordinatorClient::ListSteps(const v1::ListStepsRequest& request) {
   return impl_->CallForParts(&Stub::ListSteps, request, impl_->timeout);
 }

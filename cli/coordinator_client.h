@@ -77,6 +77,9 @@ class CoordinatorClient {
                                                             uint64_t bytes);
   // The trace of `step`; 0: of the newest that was traced.
   absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id, uint32_t step);
+  // Calls `take` with each update until the last; however long steps take. Cancelled: `handle` was, or the job.
+  absl::Status TraceSteps(const v1::TraceStepsRequest& request, CallHandle& handle,
+                          const std::function<void(const v1::TraceStepsUpdate&)>& take);
   absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request);
   absl::StatusOr<v1::ListLogsResponse> ListLogs(const v1::ListLogsRequest& request);
   absl::StatusOr<v1::ClusterSpec> ExportCluster();

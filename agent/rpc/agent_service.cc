@@ -78,6 +78,17 @@ grpc::Status AgentService::DescribeStacks(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
+grpc::Status AgentService::TraceTask(grpc::ServerContext* context, const v1::TraceTaskRequest* request,
+                                     v1::TraceTaskResponse* response) {
+  const RequestScope scope(TakeRequestId(*context));
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  absl::StatusOr<v1::TraceTaskResponse> answer = supervisor_.Trace(
+      *request, std::min(FromSystemClock(context->deadline()), Now() + kStacksTime) - kAnswerTime);
+  if (!answer.ok()) return ToGrpc(NotUnavailable(answer.status()));
+  *response = *std::move(answer);
+  return grpc::Status::OK;
+}
+
 grpc::Status AgentService::CheckNode(grpc::ServerContext* context, const v1::CheckNodeRequest* request,
                                      v1::NodeCheck* response) {
   const RequestScope scope(TakeRequestId(*context));

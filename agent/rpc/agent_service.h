@@ -28,6 +28,8 @@ class AgentService final : public v1::Agent::Service {
                                v1::NodeKernels* response) override;
   grpc::Status DescribeStacks(grpc::ServerContext* context, const v1::DescribeStacksRequest* request,
                               v1::DescribeStacksResponse* response) override;
+  grpc::Status TraceTask(grpc::ServerContext* context, const v1::TraceTaskRequest* request,
+                         v1::TraceTaskResponse* response) override;
   grpc::Status CheckNode(grpc::ServerContext* context, const v1::CheckNodeRequest* request,
                          v1::NodeCheck* response) override;
 

@@ -222,6 +222,11 @@ void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
     changed_.NotifyAll();
     return;
   }
+  if (reply.has_trace()) {  // nor is this
+    task.trace_answer = reply.trace();
+    changed_.NotifyAll();
+    return;
+  }
   task.last_progress = now;
   if (reply.has_prepared()) task.prepared = reply.prepared();
   if (reply.has_failed()) {
@@ -327,6 +332,38 @@ absl::StatusOr<std::string> Supervisor::Stacks(const std::string& task_id, absl:
   if (task->stacks_told > told) return task->stacks;
   if (!answered) return absl::DeadlineExceededError("the worker does not answer");
   return absl::NotFoundError(absl::StrCat("the worker of task ", task_id, " has ended"));
+}
+
+absl::StatusOr<v1::TraceTaskResponse> Supervisor::Trace(const v1::TraceTaskRequest& request,
+                                                        absl::Time deadline) {
+  std::shared_ptr<Task> task;
+  v1::WorkerCommand command;
+  v1::TraceSteps& asked = *command.mutable_trace();
+  {
+    MutexLock lock(mutex_);
+    task = Find(request.task_id());
+    if (task == nullptr || task->worker == nullptr || task->ended)
+      return absl::NotFoundError(absl::StrCat("no worker runs task ", request.task_id()));
+    asked.set_number(++task->traces_asked);
+  }
+  asked.set_first_step(request.first_step());
+  asked.set_steps(request.steps());
+  RETURN_IF_ERROR(task->worker->Send(command));
+  MutexLock lock(mutex_);
+  const auto is_answered = [&] { return task->trace_answer.number() >= asked.number(); };
+  const bool heard =
+      changed_.WaitUntil(mutex_, deadline, [&] { return is_answered() || task->ended || task->stopped; });
+  if (!heard) return absl::DeadlineExceededError("the worker does not answer");
+  if (!is_answered()) return absl::NotFoundError(absl::StrCat("the worker of task ", task->id, " has ended"));
+  if (task->trace_answer.number() != asked.number())
+    return absl::AbortedError("another request has come after this one");
+  if (task->trace_answer.answer().current_step() == 0)
+    return absl::NotFoundError(absl::StrCat("task ", task->id, " does not train"));
+  if (task->trace_answer.answer().accepted())
+    LogInfo(absl::StrCat("steps ", request.first_step(), " to ", request.first_step() + request.steps() - 1,
+                         " are traced"),
+            task->about);
+  return task->trace_answer.answer();
 }
 
 std::vector<v1::AgentTask> Supervisor::Tasks() {

@@ -66,6 +66,9 @@ class Supervisor {
   // answered by `deadline`.
   absl::StatusOr<std::string> Stacks(const std::string& task_id, absl::Time deadline);
 
+  // As Agent.TraceTask, which says what may go wrong; the worker has time until `deadline`.
+  absl::StatusOr<v1::TraceTaskResponse> Trace(const v1::TraceTaskRequest& request, absl::Time deadline);
+
   // What the workers are at, for the coordinator.
   std::vector<v1::AgentTask> Tasks();
 
@@ -90,7 +93,9 @@ class Supervisor {
     std::string activity;
     std::string stacks;        // the newest answer
     uint64_t stacks_told = 0;  // answers so far
-    std::thread reader;        // of the worker's replies
+    uint64_t traces_asked = 0;
+    v1::TraceAnswer trace_answer;  // the newest
+    std::thread reader;            // of the worker's replies
     ~Task();
   };
   struct Admission {

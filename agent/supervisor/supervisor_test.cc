@@ -8,6 +8,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
+#include <tuple>
 
 #include "runtime/base/clock.h"
 
@@ -82,6 +83,35 @@ TEST_CASE("a worker says what its threads do, and which cannot is told apart") {
   CHECK(absl::IsNotFound(supervisor.Stacks("nobody/1", Soon()).status()));
   supervisor.Stop("hang/1");
   CHECK(absl::IsNotFound(supervisor.Stacks("hang/1", Soon()).status()));
+}
+
+TEST_CASE("a worker says which steps it traces, and which cannot is told apart") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("hang/1"), Soon()).ok());
+  REQUIRE(supervisor.Prepare(Task("do nothing/1", 1, "cpu1"), Soon()).ok());
+  CHECK(absl::IsCancelled(supervisor.Follow(
+      StartOf("do nothing/1"), [](const v1::WorkerEvent&) { return true; }, [] { return false; })));
+  v1::TraceTaskRequest request;
+  const auto ask = [&](const std::string& task, uint32_t first_step, uint32_t steps,
+                       absl::Time deadline = Soon()) {
+    request.set_task_id(task);
+    request.set_first_step(first_step);
+    request.set_steps(steps);
+    return supervisor.Trace(request, deadline);
+  };
+  for (const auto& [first_step, steps, accepted] :
+       {std::tuple(0u, 0u, false), std::tuple(6u, 2u, true), std::tuple(5u, 2u, false)}) {
+    CAPTURE(first_step, steps);
+    const absl::StatusOr<v1::TraceTaskResponse> answer = ask("hang/1", first_step, steps);
+    INFO(answer.status().ToString());
+    REQUIRE(answer.ok());
+    CHECK(answer->current_step() == 5);
+    CHECK(answer->accepted() == accepted);
+  }
+  CHECK(absl::IsDeadlineExceeded(ask("do nothing/1", 6, 2, Now() + absl::Milliseconds(50)).status()));
+  CHECK(absl::IsNotFound(ask("nobody/1", 6, 2).status()));
+  supervisor.Stop("hang/1");
+  CHECK(absl::IsNotFound(ask("hang/1", 6, 2).status()));
 }
 
 TEST_CASE("a task is prepared, run with its peers' addresses, and its last event is its end") {

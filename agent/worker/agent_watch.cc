@@ -65,6 +65,12 @@ void AgentWatch::Handle(const v1::WorkerCommand& command) {
   // A pong that finds the channel full is lost: the agent has other life signs to read.
   if (command.has_ping()) (void)channel_.TrySend(Pong(allocated_bytes_));
   if (command.has_finish_early()) finish_early_ = true;
+  if (command.has_trace()) {
+    v1::WorkerReply reply;
+    reply.mutable_trace()->set_number(command.trace().number());
+    *reply.mutable_trace()->mutable_answer() = trace_window_.Ask(command.trace());
+    (void)channel_.Send(reply);
+  }
   if (command.has_describe_stacks()) {
     v1::WorkerReply reply;
     reply.set_stacks(ValidUtf8(DescribeThreadStacks(kThreadPatience)));

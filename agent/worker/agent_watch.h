@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "agent/channel/message_channel.h"
+#include "agent/worker/trace_window.h"
 #include "proto/medley/v1/agent.pb.h"
 #include "runtime/base/mutex.h"
 
@@ -57,6 +58,9 @@ class AgentWatch {
   // Of the device's memory, in use by the task: what pongs say.
   std::atomic<uint64_t>& allocated_bytes() { return allocated_bytes_; }
 
+  // The steps that the agent has asked to be traced.
+  TraceWindow& trace_window() { return trace_window_; }
+
  private:
   [[noreturn]] void Receive();
   [[noreturn]] void Watch(absl::Duration lease);
@@ -66,6 +70,7 @@ class AgentWatch {
   Mutex mutex_;
   absl::Time heard_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> finish_early_ = false;
+  TraceWindow trace_window_;
   std::atomic<uint64_t> allocated_bytes_ = 0;
   bool told_ = false;  // of the receiving thread
   std::promise<std::vector<std::string>> promise_;

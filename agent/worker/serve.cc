@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker&
   if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return valid;
   WorkerSite site = SiteOf(prepare);
   site.finish_early = &watch.finish_early();
+  site.trace_window = &watch.trace_window();
   site.allocated_bytes = &watch.allocated_bytes();
   if (request.has_train()) return PrepareTraining(request, site);
   if (request.has_profile()) return PrepareProfile(request, site);

@@ -241,6 +241,41 @@ TEST_CASE("a worker answers pings while it prepares, waits and trains, with prog
   (void)worker.Pong([&](const v1::Pong& pong) { return Contains("step ").match(pong.activity()); });
 }
 
+TEST_CASE(
+    "a worker traces the steps that the agent asks for beside its own, and refuses those that have begun") {
+  const TemporaryDirectory directory;
+  Worker worker;
+  worker.Prepare(Task(directory, 20));
+  REQUIRE(worker.Answer().has_prepared());
+  const auto ask = [&](uint32_t first_step, uint64_t number) {
+    v1::WorkerCommand command;
+    command.mutable_trace()->set_first_step(first_step);
+    command.mutable_trace()->set_steps(2);
+    command.mutable_trace()->set_number(number);
+    worker.Send(command);
+    const v1::TraceAnswer answer =
+        worker.Next([](const v1::WorkerReply& reply) { return reply.has_trace(); }).trace();
+    CHECK(answer.number() == number);
+    CHECK(answer.answer().current_step() == 1);
+    return answer.answer().accepted();
+  };
+  CHECK_FALSE(ask(1, 1));
+  CHECK(ask(18, 2));  // of those that are traced anyhow the last is 16
+  worker.Start();
+  std::vector<uint32_t> asked, finished;
+  worker.Next([&](const v1::WorkerReply& reply) {
+    const v1::WorkerEvent& event = reply.event();
+    if (event.has_measured() && event.measured().on_request()) {
+      asked.push_back(event.measured().step());
+      CHECK(event.measured().end_seconds_size() > 0);
+    }
+    if (event.has_trace_finished()) finished.push_back(event.trace_finished().last_step());
+    return event.has_finished();
+  });
+  CHECK(asked == std::vector<uint32_t>{18, 19});
+  CHECK(finished == std::vector<uint32_t>{19});
+}
+
 TEST_CASE("a worker answers while it reads a checkpoint from a slow disk, and says that it gets on") {
   const TemporaryDirectory directory;
   v1::TrainTask task = Task(directory, 3);

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "agent/worker/trace_window.h"
 #include "comm/ucx/ucx_transport.h"
 #include "proto/medley/v1/agent.pb.h"
 #include "runtime/device/device.h"
@@ -22,6 +23,8 @@ struct WorkerSite {
   std::string network_devices;
   // Whether the agent has asked for an early end, with a checkpoint; lives as long as the process.
   const std::atomic<bool>* finish_early = nullptr;
+  // The steps that the agent has asked to be traced; null: nobody asks. Lives as long.
+  TraceWindow* trace_window = nullptr;
   // Where the task says how much of its device's memory it uses; null: nobody asks. Lives as long as the process.
   std::atomic<uint64_t>* allocated_bytes = nullptr;
 };

@@ -140,6 +140,7 @@ class TrainTask final : public WorkerTask {
     ASSIGN_OR_RETURN(task->communicator_,
                      MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan),
                                       task->peers_, task->setup_.spec.communication.message_protection));
+    if (task->trace_window_ != nullptr) task->trace_window_->Begin(task->setup_.done_steps + 1);
     return task;
   }
 
@@ -162,7 +163,9 @@ class TrainTask final : public WorkerTask {
 
  private:
   explicit TrainTask(const WorkerSite& site)
-      : finish_early_(site.finish_early), allocated_bytes_(site.allocated_bytes) {}
+      : finish_early_(site.finish_early),
+        trace_window_(site.trace_window),
+        allocated_bytes_(site.allocated_bytes) {}
 
   // What ends now took all the time since the report before it: a rank does one thing after another.
   template <typename Message>
@@ -372,9 +375,20 @@ class TrainTask final : public WorkerTask {
         report(event);
         AddEvent(CurvesOf(event.step()));
       }
-      if (!IsTraced(step, setup_.done_steps)) return;
-      report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(),
-                           communicator_->transport()));
+      const TraceWindow::Verdict asked =
+          trace_window_ == nullptr ? TraceWindow::Verdict() : trace_window_->StepEnded(step);
+      const bool is_regular = IsTraced(step, setup_.done_steps);
+      if (is_regular || asked.traced) {
+        v1::WorkerEvent event =
+            MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(),
+                          communicator_->transport());
+        event.mutable_measured()->set_on_request(!is_regular);
+        report(event);
+      }
+      if (!asked.finished) return;
+      v1::WorkerEvent finished;
+      finished.mutable_trace_finished()->set_last_step(static_cast<uint32_t>(step));
+      report(finished);
     };
     reports.warning = [](const std::string& text) { LogWarning(text); };
     if (!speaks) return reports;
@@ -404,6 +418,7 @@ class TrainTask final : public WorkerTask {
   }
 
   const std::atomic<bool>* const finish_early_;   // null: nobody asks
+  TraceWindow* const trace_window_;               // null: nobody asks
   std::atomic<uint64_t>* const allocated_bytes_;  // null: nobody asks
   absl::Time reported_ = Now();                   // the newest step, validation or checkpoint
   TrainingSetup setup_;

@@ -66,6 +66,8 @@ class AgentClient {
   // Errors as for Prepare, and as of the agent's rpc of that name.
   virtual void DescribeStacks(const std::string& agent_address, const v1::DescribeStacksRequest& request,
                               absl::Time deadline, Answered<v1::DescribeStacksResponse> answered) = 0;
+  virtual void TraceTask(const std::string& agent_address, const v1::TraceTaskRequest& request,
+                         absl::Time deadline, Answered<v1::TraceTaskResponse> answered) = 0;
   virtual void CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request,
                          absl::Time deadline, Answered<v1::NodeCheck> answered) = 0;
   // Best effort, answered within about a second. `request`: as Agent.Stop. Unavailable: the agent is gone;

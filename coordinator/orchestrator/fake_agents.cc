@@ -360,6 +360,26 @@ void FakeAgents::DescribeStacks(const std::string& agent_address, const v1::Desc
   answered(response);
 }
 
+void FakeAgents::SetTraceAnswer(TraceAnswer answer) {
+  MutexLock lock(mutex_);
+  trace_answer_ = std::move(answer);
+}
+
+void FakeAgents::TraceTask(const std::string& agent_address, const v1::TraceTaskRequest& request, absl::Time,
+                           Answered<v1::TraceTaskResponse> answered) {
+  if (IsDown(agent_address)) return answered(absl::UnavailableError("connection refused"));
+  TraceAnswer answer;
+  {
+    MutexLock lock(mutex_);
+    answer = trace_answer_;
+  }
+  if (answer) return answered(answer(request));
+  v1::TraceTaskResponse accepted;
+  accepted.set_current_step(1);
+  accepted.set_accepted(request.steps() > 0);
+  answered(accepted);
+}
+
 void FakeAgents::CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request, absl::Time,
                            Answered<v1::NodeCheck> answered) {
   if (IsDown(agent_address)) return answered(absl::UnavailableError("connection refused"));

@@ -54,6 +54,10 @@ class FakeAgents final : public AgentClient {
   using Peers = std::function<std::vector<uint32_t>(const v1::PrepareRequest&)>;
   void SetPeers(Peers peers);
 
+  // What a unit answers to TraceTask.
+  using TraceAnswer = std::function<absl::StatusOr<v1::TraceTaskResponse>(const v1::TraceTaskRequest&)>;
+  void SetTraceAnswer(TraceAnswer answer);
+
   // From now on the agent does not answer; its tasks end with Unavailable.
   void TakeDown(const std::string& agent_address);
   void BringUp(const std::string& agent_address);
@@ -91,6 +95,9 @@ class FakeAgents final : public AgentClient {
                        Answered<v1::NodeKernels> answered) override;
   void DescribeStacks(const std::string& agent_address, const v1::DescribeStacksRequest& request,
                       absl::Time deadline, Answered<v1::DescribeStacksResponse> answered) override;
+  // What SetTraceAnswer says, or an answer that accepts everything.
+  void TraceTask(const std::string& agent_address, const v1::TraceTaskRequest& request, absl::Time deadline,
+                 Answered<v1::TraceTaskResponse> answered) override;
   void CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request, absl::Time deadline,
                  Answered<v1::NodeCheck> answered) override;
   void Stop(const std::string& agent_address, const v1::StopRequest& request,
@@ -114,6 +121,7 @@ class FakeAgents final : public AgentClient {
   Preparation preparation_ ABSL_GUARDED_BY(mutex_);
   Fingerprint fingerprint_ ABSL_GUARDED_BY(mutex_);
   Peers peers_ ABSL_GUARDED_BY(mutex_);
+  TraceAnswer trace_answer_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);

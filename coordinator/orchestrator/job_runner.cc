@@ -10,7 +10,6 @@
 #include "coordinator/orchestrator/job_time.h"
 #include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/protection_terms.h"
-#include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "runtime/base/clock.h"
@@ -453,7 +452,6 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
         TrainingTasks(*job, planned, beginning.checkpoint, beginning.other_run);
     if (!tasks.ok()) return OutcomeOf({.status = tasks.status()});
 
-    Mutex trace_mutex;
     TraceCollector traces(job_id_, planned, training.shape);
     ProfileLearner learner(job_id_, planned, ShapeKey(training));
     const AttemptEnd end = RunAttempt(
@@ -464,15 +462,15 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
          .event =
              [&](int unit, const v1::WorkerEvent& event) {
                OnEvent((*tasks)[unit].device, job->attempt(), report.emulated(), unit, event);
-               if (!event.has_measured()) return;
-               MutexLock lock(trace_mutex);
-               const std::optional<v1::Trace> trace = traces.Add(unit, event.measured());
-               if (!trace) return;
+               const std::optional<v1::Trace> trace = CollectTrace(traces, unit, event);
+               if (!trace || event.measured().on_request()) return;
+               MutexLock lock(collecting_);
                (void)services_.store.PutTrace(*trace);
                for (const std::string& line : NoteMeasuredStep(services_.store, learner, *trace)) {
                  services_.journal.Log(job_id_, "coordinator", line);
                }
              }});
+    EndTrace(job->attempt(), end);
     // Workers read every byte of the checkpoint; one that is damaged is passed over for the one before.
     const bool unreadable = absl::IsDataLoss(end.status) && !end.prepared && !beginning.checkpoint.empty() &&
                             absl::StrContains(end.status.message(), beginning.checkpoint);
@@ -493,17 +491,68 @@ RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
     task.request.set_task_id(launched.task_id());
   }
   AttemptRun run(services_.agents, tasks);
-  {
-    MutexLock lock(mutex_);
-    if (leaving_) return {.left = true};
-  }
-  return OutcomeOf(WhileUnderWay(run, /*trains=*/true, [&] {
+  // Without it, as of a model whose files are gone, steps cannot be traced; training goes on.
+  std::optional<TraceCollector> traces;
+  const absl::StatusOr<TrainingSpec> training = ResolveSpec(job.spec(), job_id_);
+  const absl::StatusOr<Plan> plan = DecodePlan(job.plan().plan());
+  if (training.ok() && plan.ok()) traces.emplace(job_id_, *plan, training->shape);
+  bool taken_up = false;
+  AttemptEnd end = WhileUnderWay(run, /*trains=*/true, [&] {
+    taken_up = true;
     return run.TakeUp({.event =
                            [&](int unit, const v1::WorkerEvent& event) {
                              OnEvent(tasks[unit].device, job.attempt(), job.plan().emulated(), unit, event);
+                             if (traces) (void)CollectTrace(*traces, unit, event);
                            }},
                       patience);
-  }));
+  });
+  {
+    MutexLock lock(mutex_);
+    end.left |= !taken_up && leaving_ && !aborted_;  // it trains all the same
+  }
+  EndTrace(job.attempt(), end);
+  return OutcomeOf(end);
+}
+
+absl::Status JobRunner::FeedTrace(const std::shared_ptr<LiveTrace>& live) {
+  MutexLock lock(mutex_);
+  if (training_ == nullptr)
+    return absl::FailedPreconditionError(absl::StrCat("job ", job_id_, " does not run"));
+  if (live_trace_ != nullptr && !live_trace_->closed())
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id_, " is being traced by another request; ask again when that has ended"));
+  live_trace_ = live;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<LiveTrace> JobRunner::OpenTrace() {
+  MutexLock lock(mutex_);
+  if (live_trace_ != nullptr && live_trace_->closed()) live_trace_ = nullptr;
+  return live_trace_;
+}
+
+std::optional<v1::Trace> JobRunner::CollectTrace(TraceCollector& traces, int rank,
+                                                 const v1::WorkerEvent& event) {
+  if (event.has_trace_finished()) {
+    if (const auto live = OpenTrace()) live->Finished(rank, event.trace_finished().last_step());
+  }
+  if (!event.has_measured()) return std::nullopt;
+  MutexLock lock(collecting_);
+  std::optional<v1::Trace> trace = traces.Add(rank, event.measured());
+  if (!trace) return std::nullopt;
+  if (const auto live = OpenTrace()) live->Add(*trace);
+  return trace;
+}
+
+void JobRunner::EndTrace(uint32_t attempt, const AttemptEnd& end) {
+  const auto live = OpenTrace();
+  if (live == nullptr) return;
+  const RunOutcome outcome = OutcomeOf(end);
+  if (outcome.left) return live->End(absl::UnavailableError("the coordinator is stopping"));
+  const std::string why = outcome.cause.empty() ? "" : absl::StrCat(": ", outcome.cause);
+  if (outcome.event == JobEvent::kCancelled)
+    return live->End(absl::CancelledError(absl::StrCat("job ", job_id_, " was cancelled", why)));
+  live->End(absl::AbortedError(absl::StrCat("attempt ", attempt, " of job ", job_id_, " has ended", why)));
 }
 
 void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task,

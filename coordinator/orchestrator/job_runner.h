@@ -11,7 +11,9 @@
 #include "coordinator/orchestrator/agent_client.h"
 #include "coordinator/orchestrator/attempt_run.h"
 #include "coordinator/orchestrator/job_journal.h"
+#include "coordinator/orchestrator/live_trace.h"
 #include "coordinator/orchestrator/measurement.h"
+#include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/store/store.h"
 #include "runtime/base/mutex.h"
@@ -81,6 +83,10 @@ class JobRunner {
   // The coordinator ends: training goes on by itself; anything else is aborted with kInterrupted.
   void Leave();
 
+  // From now on `live` gets the steps that are traced, until it is closed or the attempt ends, which it is told.
+  // FailedPrecondition: it does not train, or another one gets them.
+  absl::Status FeedTrace(const std::shared_ptr<LiveTrace>& live);
+
   // Abort was called with kCancelled, first.
   bool cancelled();
 
@@ -112,6 +118,11 @@ class JobRunner {
   void OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task,
                const v1::WorkerEvent& event);
   RunOutcome OutcomeOf(const AttemptEnd& end);
+  // The trace of a step that this was the last rank's part of.
+  std::optional<v1::Trace> CollectTrace(TraceCollector& traces, int rank, const v1::WorkerEvent& event);
+  std::shared_ptr<LiveTrace> OpenTrace();
+  // Who waits for traces of the attempt hears why it has ended.
+  void EndTrace(uint32_t attempt, const AttemptEnd& end);
   absl::Status RefuseEmulated(const v1::JobSpec& spec) const;
 
   const Services services_;
@@ -123,6 +134,8 @@ class JobRunner {
   std::set<AttemptRun*> current_ ABSL_GUARDED_BY(mutex_);  // several while links are measured
   AttemptRun* training_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<LiveTrace> live_trace_ ABSL_GUARDED_BY(mutex_);
+  Mutex collecting_;  // of the attempt's TraceCollector and what is learnt from it; taken before mutex_
   std::optional<RunOutcome> aborted_ ABSL_GUARDED_BY(mutex_);
   std::optional<RunOutcome> wish_ ABSL_GUARDED_BY(mutex_);  // what becomes of it when it has finished early
   absl::Time heard_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -25,8 +25,8 @@ inline bool Has(const std::vector<std::string>& all, const std::string& one) {
 inline std::string FirstOf(const std::vector<std::string>& names) {
   constexpr size_t kShown = 16;
   if (names.size() <= kShown) return absl::StrJoin(names, ", ");
-  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kShown, ", "), " and ", names.size() - kShown,
-                      " more");
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kShown, ", "), " and ",
+                      names.size() - kShown, " more");
 }
 
 // It is there, and waits for devices.

@@ -8,6 +8,7 @@
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/node_checks.h"
 #include "coordinator/orchestrator/node_kernels.h"
+#include "coordinator/orchestrator/trace_request.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/node_codec.h"
 #include "runtime/base/status_macros.h"
@@ -477,6 +478,25 @@ absl::StatusOr<v1::CheckNodesResponse> Orchestrator::CheckNodes(const v1::CheckN
 absl::StatusOr<v1::GetStacksResponse> Orchestrator::Stacks(const std::string& job_id) {
   ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
   return StacksOf(job, agents_, Now() + kKernelsTime);
+}
+
+absl::Status Orchestrator::TraceSteps(const v1::TraceStepsRequest& request,
+                                      const std::function<bool(const v1::TraceStepsUpdate&)>& update,
+                                      const std::function<bool()>& cancelled) {
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(request.job_id()));
+  const auto live = std::make_shared<LiveTrace>(job.tasks_size());
+  {
+    MutexLock lock(mutex_);
+    const auto active = active_.find(job.id());
+    if (job.state() != v1::JOB_STATE_RUNNING || active == active_.end() || active->second.ended)
+      return absl::FailedPreconditionError(absl::StrCat("job ", job.id(), " does not run"));
+    RETURN_IF_ERROR(active->second.runner->FeedTrace(live));
+  }
+  LogInfo(absl::StrCat(request.steps(), " steps are to be traced"),
+          {.job = job.id(), .attempt = job.attempt()});
+  const absl::Status status = ServeTrace(job, request.steps(), agents_, *live, update, cancelled);
+  live->Close();
+  return status;
 }
 
 absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {

@@ -83,6 +83,10 @@ class Orchestrator {
   absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
   absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const v1::CheckNodesRequest& request);
   absl::StatusOr<v1::GetStacksResponse> Stacks(const std::string& job_id);
+  // Each message goes to `update`, which says false when nobody reads any more; `cancelled` as of Plan.
+  absl::Status TraceSteps(const v1::TraceStepsRequest& request,
+                          const std::function<bool(const v1::TraceStepsUpdate&)>& update,
+                          const std::function<bool()>& cancelled);
   // What was measured of the kinds of their devices.
   absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
   // Without its links, which are those of Links({}).

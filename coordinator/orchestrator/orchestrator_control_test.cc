@@ -2,6 +2,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "coordinator/orchestrator/orchestrator_under_test.h"
 
@@ -13,6 +14,12 @@ v1::JobSpec SavingJob(const std::string& name) {
   spec.set_steps(1000);
   spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");  // the nodes' disk: not seen from here
   return spec;
+}
+
+v1::WorkerEvent TracedUntil(uint32_t last_step) {
+  v1::WorkerEvent event;
+  event.mutable_trace_finished()->set_last_step(last_step);
+  return event;
 }
 
 absl::StatusOr<v1::ReplanJobResponse> Replan(OrchestratorSite& site, const std::string& id, bool force) {
@@ -459,6 +466,56 @@ TEST_CASE("jobs that have ended are deleted and lost nodes forgotten when the us
   site.orchestrator->Deregister(leaves);
   REQUIRE(site.orchestrator->ForgetNode("a").ok());
   CHECK(site.orchestrator->Nodes().empty());
+}
+
+TEST_CASE("a job that runs is traced by one request at a time, and the steps that do not come are counted") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  absl::Notification traced, end;
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    traced.WaitForNotification();
+    worker.Say(TracedUntil(3));
+    end.WaitForNotification();
+    return absl::InvalidArgumentError("the loss is not finite");
+  });
+  v1::TraceStepsRequest request;
+  request.set_job_id(site.Submit(SavingJob("traced")));
+  request.set_steps(2);
+  site.Await(request.job_id(), v1::JOB_STATE_RUNNING);
+  std::vector<v1::TraceStepsUpdate> updates;
+  const auto trace = [&](const std::function<void()>& at_first) {
+    updates.clear();
+    return site.orchestrator->TraceSteps(
+        request,
+        [&](const v1::TraceStepsUpdate& update) {
+          updates.push_back(update);
+          if (updates.size() == 1) at_first();
+          return true;
+        },
+        [] { return false; });
+  };
+  const absl::Status first = trace([&] {
+    const absl::Status second = site.orchestrator->TraceSteps(
+        request, [](const v1::TraceStepsUpdate&) { return true; }, [] { return false; });
+    CHECK(absl::IsFailedPrecondition(second));
+    CHECK_THAT(std::string(second.message()), Catch::Contains("being traced by another request"));
+    traced.Notify();
+  });
+  INFO(first.ToString());
+  CHECK(first.ok());
+  REQUIRE(updates.size() == 2);
+  CHECK(updates[0].first_step() == 2);
+  CHECK(updates[0].steps() == 2);
+  CHECK(updates[1].lost_steps() == 2);
+
+  // And again, until the attempt ends.
+  const absl::Status ended = trace([&] { end.Notify(); });
+  CHECK(absl::IsAborted(ended));
+  CHECK_THAT(std::string(ended.message()), Catch::Contains("attempt 1") && Catch::Contains("not finite"));
+  site.Await(request.job_id(), v1::JOB_STATE_FAILED);
+  CHECK(trace([] {}).message() == absl::StrCat("job ", request.job_id(), " does not run"));
+  request.set_job_id("nobody-1");
+  CHECK(absl::IsNotFound(trace([] {})));
 }
 
 }  // namespace

@@ -7,13 +7,18 @@
 namespace medley {
 
 TraceCollector::TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape)
-    : job_id_(std::move(job_id)), planned_(planned), shape_(shape) {}
+    : TraceCollector(std::move(job_id), planned.plan, shape) {
+  predictions_ = planned.prediction.ranks;
+}
+
+TraceCollector::TraceCollector(std::string job_id, const Plan& plan, const TrainingShape& shape)
+    : job_id_(std::move(job_id)), plan_(plan), shape_(shape) {}
 
 std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& measured) {
   // Not before: a launch of a thousand ranks need not wait for their programs.
   if (programs_.empty()) {
-    for (Rank rank = 0; rank < RankCount(planned_.plan); ++rank)
-      programs_.push_back(CompileStep(planned_.plan, rank, shape_, Purpose::kTrain));
+    for (Rank rank = 0; rank < RankCount(plan_); ++rank)
+      programs_.push_back(CompileStep(plan_, rank, shape_, Purpose::kTrain));
   }
   const int instructions = static_cast<int>(programs_[unit].instructions.size());
   if (measured.start_seconds_size() != instructions || measured.end_seconds_size() != instructions)
@@ -27,9 +32,10 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
   v1::Trace trace;
   trace.set_job_id(job_id_);
   trace.set_step(measured.step());
+  trace.set_started_at_seconds(origin);
   for (const auto& [u, m] : step) {
     v1::TraceLane& lane = *trace.add_lanes();
-    lane.set_device(DeviceOf(planned_.plan, u));
+    lane.set_device(DeviceOf(plan_, u));
     for (const v1::PeerTraffic& traffic : m.traffic()) {
       if (traffic.peer() < programs_.size()) *lane.add_traffic() = traffic;
     }
@@ -40,8 +46,10 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
       out.set_kind(NameOf(instruction));
       out.set_stream(static_cast<uint32_t>(instruction.stream));
       out.set_micro_batch(instruction.micro_batch.value());
-      out.set_predicted_start_seconds(planned_.prediction.ranks[u].timeline[i].start_seconds);
-      out.set_predicted_end_seconds(planned_.prediction.ranks[u].timeline[i].end_seconds);
+      if (!predictions_.empty()) {
+        out.set_predicted_start_seconds(predictions_[u].timeline[i].start_seconds);
+        out.set_predicted_end_seconds(predictions_[u].timeline[i].end_seconds);
+      }
       out.set_measured_start_seconds(offset + m.start_seconds(i));
       out.set_measured_end_seconds(offset + m.end_seconds(i));
     }

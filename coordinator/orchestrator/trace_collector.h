@@ -11,11 +11,13 @@
 
 namespace medley {
 
-// Puts the predicted and the measured times of a step's instructions beside each other, once all units have
-// sent theirs. Not thread-safe.
+// Puts the predicted times, where they are known, and the measured times of a step's instructions beside each
+// other, once all units have sent theirs. Not thread-safe.
 class TraceCollector {
  public:
   TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape);
+  // Of a plan that an earlier coordinator made: without predictions.
+  TraceCollector(std::string job_id, const Plan& plan, const TrainingShape& shape);
 
   // The trace of `measured.step` when this was the last unit's; else nothing. What does not fit the program
   // is dropped.
@@ -23,9 +25,10 @@ class TraceCollector {
 
  private:
   const std::string job_id_;
-  const PlannedJob planned_;
+  const Plan plan_;
   const TrainingShape shape_;
-  std::vector<StepProgram> programs_;  // by rank; empty until something was measured
+  std::vector<RankPrediction> predictions_;  // by rank; empty: none are known
+  std::vector<StepProgram> programs_;        // by rank; empty until something was measured
   std::map<uint32_t, std::map<int, v1::MeasuredStep>> waiting_;  // by step, unit
 };
 

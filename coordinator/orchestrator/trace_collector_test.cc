@@ -66,6 +66,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("without predictions a trace has what was measured, and when the step began") {
+  const PlannedJob planned = Planned();
+  TraceCollector traces("job-1", planned.plan, kShape);
+  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 4, 100.5)));
+  const std::optional<v1::Trace> trace = traces.Add(0, Measured(planned, 0, 4, 100.0));
+  REQUIRE(trace);
+  CHECK(trace->started_at_seconds() == 100.0);
+  CHECK(trace->lanes(1).instructions(0).predicted_end_seconds() == 0);
+  CHECK(trace->lanes(1).instructions(0).measured_end_seconds() == Approx(0.75));
+}
+
 TEST_CASE("a lane has what its unit sent and received; a peer that the plan does not have is dropped") {
   const PlannedJob planned = Planned();
   TraceCollector traces("job-1", planned, kShape);

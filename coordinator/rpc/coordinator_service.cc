@@ -341,6 +341,21 @@ grpc::Status CoordinatorService::GetTrace(grpc::ServerContext* context, const v1
   });
 }
 
+grpc::Status CoordinatorService::TraceSteps(grpc::ServerContext* context,
+                                            const v1::TraceStepsRequest* request,
+                                            grpc::ServerWriter<v1::TraceStepsUpdate>* writer) {
+  const RequestScope scope(TakeRequestId(*context));
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  const absl::StatusOr<StreamQuota::Slot> slot = streams_.Open(ClientOf(*context));
+  if (!slot.ok()) return ToGrpc(slot.status());
+  const absl::Status status = orchestrator_.TraceSteps(
+      *request, [&](const v1::TraceStepsUpdate& update) { return writer->Write(update); },
+      [&] { return context->IsCancelled() || stopping_; });
+  if (!status.ok() && stopping_)
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
+  return ToGrpc(status);
+}
+
 grpc::Status CoordinatorService::ListSteps(grpc::ServerContext* context, const v1::ListStepsRequest* request,
                                            grpc::ServerWriter<v1::ListStepsResponse>* writer) {
   return AnswerInParts(

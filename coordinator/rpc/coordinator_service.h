@@ -55,6 +55,8 @@ class CoordinatorService final : public v1::Coordinator::Service {
                                 v1::AllReduceExplanation*) override;
   grpc::Status GetPlan(grpc::ServerContext*, const v1::GetPlanRequest*, v1::PlanReport*) override;
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest*, v1::Trace*) override;
+  grpc::Status TraceSteps(grpc::ServerContext*, const v1::TraceStepsRequest*,
+                          grpc::ServerWriter<v1::TraceStepsUpdate>*) override;
   grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest*,
                          grpc::ServerWriter<v1::ListStepsResponse>*) override;
   grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest*, v1::ListLogsResponse*) override;

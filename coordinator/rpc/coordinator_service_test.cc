@@ -180,6 +180,13 @@ grpc::Status Watch(Site& site, const v1::WatchJobRequest& request) {
   return updates->Finish();
 }
 
+v1::TraceStepsRequest OfSteps(uint32_t steps, const std::string& job_id = "") {
+  v1::TraceStepsRequest request;
+  request.set_job_id(job_id);
+  request.set_steps(steps);
+  return request;
+}
+
 // Every rpc that is about a job, with the job's id.
 std::vector<std::pair<std::string, std::function<grpc::Status(Site&, const std::string&)>>> RpcsOfAJob() {
   using Stub = v1::Coordinator::Stub;
@@ -199,6 +206,7 @@ std::vector<std::pair<std::string, std::function<grpc::Status(Site&, const std::
           {"DeleteJob", of(&Stub::DeleteJob, v1::DeleteJobRequest())},
           {"GetPlan", of(&Stub::GetPlan, v1::GetPlanRequest())},
           {"GetTrace", of(&Stub::GetTrace, v1::GetTraceRequest())},
+          {"TraceSteps", of(&Stub::TraceSteps, OfSteps(1))},
           {"ListSteps", of(&Stub::ListSteps, v1::ListStepsRequest())},
           {"ListLogs", of(&Stub::ListLogs, v1::ListLogsRequest())}};
 }
@@ -438,6 +446,9 @@ TEST_CASE("what a job's state forbids is FAILED_PRECONDITION, and what has happe
                {id, "no plan"});
   CheckRefused(site.Try(&Stub::GetTrace, About<v1::GetTraceRequest>(id)), Code::FAILED_PRECONDITION,
                {id, "traced"});
+  CheckRefused(site.Try(&Stub::TraceSteps, OfSteps(3, id)), Code::FAILED_PRECONDITION, {id, "does not run"});
+  for (const uint32_t steps : {0u, 1001u})
+    CheckRefused(site.Try(&Stub::TraceSteps, OfSteps(steps, id)), Code::INVALID_ARGUMENT, {"steps", "1"});
   CheckRefused(site.Try(&Stub::ReplanJob, About<v1::ReplanJobRequest>(id)), Code::FAILED_PRECONDITION, {id});
   CheckRefused(site.Try(&Stub::DeleteJob, About<v1::DeleteJobRequest>(id)), Code::FAILED_PRECONDITION, {id});
   v1::CancelJobRequest gently = About<v1::CancelJobRequest>(id);

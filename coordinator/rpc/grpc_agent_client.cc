@@ -221,6 +221,12 @@ void GrpcAgentClient::DescribeStacks(const std::string& agent_address,
                                                              deadline, std::move(answered));
 }
 
+void GrpcAgentClient::TraceTask(const std::string& agent_address, const v1::TraceTaskRequest& request,
+                                absl::Time deadline, Answered<v1::TraceTaskResponse> answered) {
+  Ask<v1::TraceTaskRequest, v1::TraceTaskResponse>(agent_address, &Async::TraceTask, request, deadline,
+                                                   std::move(answered));
+}
+
 void GrpcAgentClient::CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request,
                                 absl::Time deadline, Answered<v1::NodeCheck> answered) {
   Ask<v1::CheckNodeRequest, v1::NodeCheck>(agent_address, &Async::CheckNode, request, deadline,

@@ -42,6 +42,8 @@ class GrpcAgentClient final : public AgentClient {
                        Answered<v1::NodeKernels> answered) override;
   void DescribeStacks(const std::string& agent_address, const v1::DescribeStacksRequest& request,
                       absl::Time deadline, Answered<v1::DescribeStacksResponse> answered) override;
+  void TraceTask(const std::string& agent_address, const v1::TraceTaskRequest& request, absl::Time deadline,
+                 Answered<v1::TraceTaskResponse> answered) override;
   void CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request, absl::Time deadline,
                  Answered<v1::NodeCheck> answered) override;
   void Stop(const std::string& agent_address, const v1::StopRequest& request,

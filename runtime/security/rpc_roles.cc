@@ -65,6 +65,8 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Coordinator/ExplainAllReduce", Needs::kViewer},
       {"/medley.v1.Coordinator/GetPlan", Needs::kViewer},
       {"/medley.v1.Coordinator/GetTrace", Needs::kViewer},
+      // A job that is traced goes on as it was.
+      {"/medley.v1.Coordinator/TraceSteps", Needs::kOperator, /*looks=*/true},
       {"/medley.v1.Coordinator/ListSteps", Needs::kViewer},
       {"/medley.v1.Coordinator/ListLogs", Needs::kViewer},
       {"/medley.v1.Coordinator/ExportCluster", Needs::kViewer},
@@ -86,6 +88,7 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Agent/Stop", Needs::kCoordinator},
       {"/medley.v1.Agent/DescribeKernels", Needs::kCoordinator},
       {"/medley.v1.Agent/DescribeStacks", Needs::kCoordinator},
+      {"/medley.v1.Agent/TraceTask", Needs::kCoordinator},
       {"/medley.v1.Agent/CheckNode", Needs::kCoordinator},
       // gRPC's own. Probes of health have no certificates.
       {"/grpc.health.v1.Health/Check", Needs::kNobody},

@@ -51,7 +51,7 @@ TEST_CASE("what looks at things changes nothing; what has another name does") {
     if (!absl::StartsWith(rpc.method, "/medley.v1.Coordinator/")) continue;
     INFO(rpc.method);
     bool looks = false;
-    for (const char* prefix : {"Get", "List", "Watch", "Explain", "Export"})
+    for (const char* prefix : {"Get", "List", "Watch", "Explain", "Export", "Trace"})
       looks = looks || absl::StartsWith(name, prefix);
     CHECK(ChangesSomething(rpc.method) != looks);
   }

@@ -15,7 +15,7 @@ CONNECTIONS = 10_000
 COMPARED_STEPS = 40
 # Of the coordinator, by the least role that may; an empty message is request enough to be refused.
 BY_ROLE = {"viewer": ["GetJob", "ListJobs", "ListNodes", "GetPlan", "ListLogs"],
-           "operator": ["SubmitJob", "CancelJob", "HoldJob", "DeleteJob", "PlanJob", "MeasureLinks", "CheckNodes", "GetStacks"],
+           "operator": ["SubmitJob", "CancelJob", "HoldJob", "DeleteJob", "PlanJob", "MeasureLinks", "CheckNodes", "GetStacks", "TraceSteps"],
            "admin": ["ForgetNode", "DrainNode", "UndrainNode", "BackUp", "ListAudit", "CreateJoinToken", "ListJoinTokens", "RevokeJoinToken"]}
 ORDER = ["viewer", "operator", "admin"]
 
@@ -176,7 +176,7 @@ class IntruderTest(unittest.TestCase):
         nodes = self.medley("nodes", "--output", "json").json()["nodes"]
         self.assertEqual([node["name"] for node in nodes], ["node1"])
         for role in ("viewer", "admin", "agent"):
-            for method in ("Prepare", "Start", "Stop", "DescribeKernels", "DescribeStacks", "CheckNode"):
+            for method in ("Prepare", "Start", "Stop", "DescribeKernels", "DescribeStacks", "TraceTask", "CheckNode"):
                 self.assertEqual(self.call(method, role, address=nodes[0]["agent_address"], service="Agent"), "PERMISSION_DENIED")
         self.assertEqual(self.call("Stop", None, address=nodes[0]["agent_address"], service="Agent"), "UNAUTHENTICATED")
 
