@@ -119,11 +119,30 @@ class PlanKind {
   std::vector<double> sum_seconds_;  // half of it where the optimizer's state is shared; empty: nothing
 };
 
+bool Stopped(const std::atomic<bool>* stop) {
+  return stop != nullptr && stop->load(std::memory_order_relaxed);
+}
+
+// Routes of some period, micro-batches, time that they gather and stages.
+struct Box {
+  int pricing = 0;
+  double least_period = 0, most_period = 0;
+  int least_m = 0, most_m = 0;
+  double least_gather_seconds = 0, most_gather_seconds = 0;
+  int least_stages = 1, most_stages = std::numeric_limits<int>::max();
+  int split_stages = 0;  // routes of more are much else than those of as many; 0: they are not
+  double seconds = 0;    // no route is worth its price before
+  int number = 0;
+  bool operator<(const Box& other) const {  // the least time on top
+    return seconds != other.seconds ? seconds > other.seconds : number > other.number;
+  }
+};
+
 class BoxSearch {
  public:
   // `prices`: of a device of each class, in sequences; likewise of a route.
   BoxSearch(PlanKind& kind, std::vector<int> devices, std::vector<double> prices, double route_price,
-            double upper_seconds)
+            double upper_seconds, const std::atomic<bool>* stop)
       : kind_(kind),
         pricings_(kind.pricings()),
         table_(kind.table()),
@@ -131,11 +150,19 @@ class BoxSearch {
         prices_(std::move(prices)),
         no_prices_(prices_.size(), 0),
         route_price_(route_price),
-        upper_seconds_(upper_seconds) {}
+        upper_seconds_(upper_seconds),
+        stop_(stop) {}
 
-  double Run() {
-    for (int i = 0; i < static_cast<int>(pricings_.size()); ++i) AddAll(i);
-    while (!boxes_.empty() && questions_ < kMostQuestions) {
+  // `parts`: boxes that have all routes, those of a search at other prices; none: all routes are one. What is found once
+  // `stop` is true is no bound.
+  double Run(const std::vector<Box>& parts) {
+    for (int i = 0; parts.empty() && i < static_cast<int>(pricings_.size()); ++i) AddAll(i);
+    for (Box box : parts) {
+      if (Stopped(stop_)) break;
+      box.seconds = 0;
+      Add(box);
+    }
+    while (!boxes_.empty() && questions_ < kMostQuestions && !Stopped(stop_)) {
       const Box box = boxes_.top();
       const double periods = box.most_period / box.least_period - 1,
                    counts = kAheadCounts * (static_cast<double>(box.most_m) / box.least_m - 1),
@@ -163,6 +190,13 @@ class BoxSearch {
     return boxes_.empty() ? upper_seconds_ : boxes_.top().seconds;
   }
 
+  // Those that it has come to.
+  std::vector<Box> Parts() const {
+    std::vector<Box> parts = done_;
+    for (std::priority_queue<Box> left = boxes_; !left.empty(); left.pop()) parts.push_back(left.top());
+    return parts;
+  }
+
   // Routes that are worth more than their prices soon after that.
   std::vector<RouteShape> Worst() {
     std::vector<RouteShape> worst;
@@ -178,19 +212,6 @@ class BoxSearch {
   }
 
  private:
-  struct Box {
-    int pricing = 0;
-    double least_period = 0, most_period = 0;
-    int least_m = 0, most_m = 0;
-    double least_gather_seconds = 0, most_gather_seconds = 0;
-    int least_stages = 1, most_stages = std::numeric_limits<int>::max();
-    int split_stages = 0;  // routes of more are much else than those of as many; 0: they are not
-    double seconds = 0;    // no route is worth its price before
-    int number = 0;
-    bool operator<(const Box& other) const {  // the least time on top
-      return seconds != other.seconds ? seconds > other.seconds : number > other.number;
-    }
-  };
   struct Cheapest {
     double price = 0, way_seconds = 0;
     int stages = 0;
@@ -214,14 +235,23 @@ class BoxSearch {
     Add({pricing, least, times.back(), 1, most, 0, kind_.MostGatherSeconds()});
   }
 
+  void Add(Box box) {
+    if (Bound(box)) {
+      boxes_.push(box);
+    } else {
+      done_.push_back(box);
+    }
+  }
+
   // No route of the box does m micro-batches before W + (m - 1) e0 + g0, and none is worth its price with fewer than
   // that is in sequences. So, by Lagrange, with seconds of the way priced at u none is worth it until
   //   (the least of price + u W, less what m are worth) / u + (m - 1) e0 + g0,
   // with m1 for m up to that u with which it no longer counts, and m0 beyond. Less u is better for routes that cost
   // more than m are worth, and worse for the others: the best u is where one of either kind are alike.
-  void Add(Box box) {
+  // False: there is nothing to be found in it.
+  bool Bound(Box& box) {
     const double one = Sequences(box.pricing);
-    if ((box.least_m - 1) * box.least_period + box.least_gather_seconds >= upper_seconds_) return;
+    if ((box.least_m - 1) * box.least_period + box.least_gather_seconds >= upper_seconds_) return false;
     const auto other_seconds = [&](int m) { return (m - 1) * box.least_period + box.least_gather_seconds; };
     Cheapest cheap, dear, found;
     int m = box.most_m;
@@ -234,16 +264,16 @@ class BoxSearch {
           box.seconds, (found.price - one * m) / price_of_second + found.way_seconds + other_seconds(m));
       return box.seconds < upper_seconds_;
     };
-    if (!ask()) return;
+    if (!ask()) return false;
     bool between = false;  // of prices that are to be tried
     if (found.price > one * m) {
       dear = found;
-      if (!Ask(box, prices_, 0, one * m * kSameWorth - route_price_, cheap)) return;
+      if (!Ask(box, prices_, 0, one * m * kSameWorth - route_price_, cheap)) return false;
       between = true;
     } else if (found.price < one * box.least_m) {
       m = box.least_m;
       cheap = found;
-      if (!Ask(box, no_prices_, 1, upper_seconds_ - other_seconds(m), dear)) return;
+      if (!Ask(box, no_prices_, 1, upper_seconds_ - other_seconds(m), dear)) return false;
       between = dear.price > one * m;
       if (!between) box.seconds = std::max(box.seconds, dear.way_seconds + other_seconds(m));
     }
@@ -251,13 +281,13 @@ class BoxSearch {
       const double next = (dear.price - cheap.price) / (cheap.way_seconds - dear.way_seconds);
       if (std::abs(next - price_of_second) < 1e-6 * price_of_second) break;
       price_of_second = next;
-      if (!ask()) return;
+      if (!ask()) return false;
       (found.price <= one * m ? cheap : dear) = found;
     }
-    if (box.seconds >= upper_seconds_) return;
+    if (box.seconds >= upper_seconds_) return false;
     box.split_stages = between && cheap.stages != dear.stages ? std::min(cheap.stages, dear.stages) : 0;
     box.number = questions_;
-    boxes_.push(box);
+    return true;
   }
 
   ShapePricing::Question About(const Box& box, const std::vector<double>& prices, double price_of_second,
@@ -299,7 +329,9 @@ class BoxSearch {
   const std::vector<double> prices_, no_prices_;
   const double route_price_;
   const double upper_seconds_;
+  const std::atomic<bool>* const stop_;
   std::priority_queue<Box> boxes_;
+  std::vector<Box> done_;
   int questions_ = 0;
 };
 
@@ -358,10 +390,6 @@ class OptimisticMaster {
   std::vector<RouteShape> routes_;
 };
 
-bool Stopped(const std::atomic<bool>* stop) {
-  return stop != nullptr && stop->load(std::memory_order_relaxed);
-}
-
 // Of plans of one kind, at most `upper_seconds`.
 double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<RouteShape>& shapes,
                double upper_seconds, const std::atomic<bool>* stop) {
@@ -369,15 +397,17 @@ double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<Rou
   for (const DeviceClass& of : kind.table().classes()) devices.push_back(of.devices);
   OptimisticMaster master(kind, resources);
   for (const RouteShape& shape : shapes) master.Add(shape);
+  std::vector<Box> parts;
   double bound = 0;
   for (int round = 0; round < kMostRounds && !Stopped(stop); ++round) {
     const auto [seconds, at] = master.Solve(bound, upper_seconds);
     if (at.prices.empty()) break;
-    BoxSearch search(kind, devices, resources.DevicePrices(at.prices), at.route_price, seconds);
-    const double found = search.Run() * (1 - kRounding);
+    BoxSearch search(kind, devices, resources.DevicePrices(at.prices), at.route_price, seconds, stop);
+    const double found = search.Run(parts) * (1 - kRounding);
     const bool gained = found >= kWorthwhile * bound;
     bound = std::max(bound, found);
     if (bound >= kNear * seconds || !gained) break;
+    parts = search.Parts();
     bool any = false;
     for (RouteShape& shape : search.Worst()) any = master.Add(std::move(shape)) || any;
     if (!any) break;
