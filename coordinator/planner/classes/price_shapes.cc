@@ -147,6 +147,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
   const double layer_cost = LeastLayerCost(question);
   int best_stages = 0, best_kind = 0, best_layers = 0;
   const int most_stages = std::min(most_stages_, question.most_stages);
+  int first_start = layers_, end_start = starts;  // where rests begin that there are
   for (int from_end = 1; from_end <= most_stages; ++from_end) {
     double* const all_here = &here_[from_end * level];
     std::fill_n(all_here, level, kNever);
@@ -154,7 +155,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
       if (prices_[kind] >= least) continue;
       const double* const behind = &behind_[(from_end - 1) * level + kind * starts];
       for (const int layers : cuts) {
-        if (from_end < question.least_stages) break;
+        if (from_end < question.least_stages || layers >= end_start) break;
         if (PassSeconds(kind, from_end, layers, /*first=*/true) > question.most_pass_seconds) break;
         if (behind[layers] == kNever || layers < LeastLayers(from_end, true)) continue;
         const double cost = StageCost(question, kind, from_end, layers, /*first=*/true) + behind[layers];
@@ -170,8 +171,11 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
         stage_cost_[layers] = StageCost(question, kind, from_end, layers, /*first=*/false);
       }
       if (question.cuts.empty()) {
-        for (int layers = LeastLayers(from_end, false); layers <= most_layers; ++layers)
-          LowerTo(here, stage_cost_[layers], behind + layers, starts - layers);
+        for (int layers = LeastLayers(from_end, false); layers <= most_layers; ++layers) {
+          const int from = std::max(first_start - layers, 0);
+          if (stage_cost_[layers] < least && from < end_start - layers)
+            LowerTo(here + from, stage_cost_[layers], behind + from + layers, end_start - layers - from);
+        }
         continue;
       }
       for (size_t begin = 0; begin < cuts.size(); ++begin) {
@@ -182,9 +186,9 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
         }
       }
     }
-    // What costs as much as a whole route already, with the least that the layers before it cost, is the rest of none that
-    // is better.
-    int first_start = starts, end_start = 0;
+    // What costs as much as a whole route already, with the least that the layers before it cost, is the rest of none
+    // that is better.
+    first_start = starts, end_start = 0;
     std::vector<int>& some = some_;
     some.clear();
     for (int kind = 0; kind < kinds_; ++kind) {
