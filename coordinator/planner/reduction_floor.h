@@ -2,16 +2,9 @@
 #include <vector>
 
 #include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/link/link_rise.h"
 
 namespace medley {
-
-// What messages of a link occupy its ends for at least: of b bytes, (b - level) / rate.
-struct LinkRise {
-  double level_bytes = 0;       // where its models begin to rise
-  double bytes_per_second = 0;  // the greatest slope from there to any other point
-  void Cover(const LinkRise& other);
-  void Cover(const LinkCost& link);  // of both models
-};
 
 // What summing gradients takes at least, by whatever algorithm and over whatever devices.
 //

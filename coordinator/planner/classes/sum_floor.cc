@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "coordinator/planner/reduction_floor.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "runtime/ir/collective/hierarchical_schedule.h"
+#include "runtime/ir/link/link_rise.h"
 
 namespace medley {
 namespace {
