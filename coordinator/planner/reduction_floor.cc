@@ -4,42 +4,22 @@
 
 namespace medley {
 
-void ReductionFloor::Rise::Cover(const Rise& other) {
-  level_bytes = std::max(level_bytes, other.level_bytes);
-  bytes_per_second = std::max(bytes_per_second, other.bytes_per_second);
-}
-
-ReductionFloor::Rise ReductionFloor::RiseOf(const LinkModel& model) {
-  Rise rise{0, model.BytesPerSecond()};
-  size_t i = 0;
-  for (; i < model.points.size() && model.points[i].seconds == model.points[0].seconds; ++i) {
-    rise.level_bytes = model.points[i].bytes;
-  }
-  for (; i < model.points.size(); ++i) {
-    rise.bytes_per_second =
-        std::max(rise.bytes_per_second, (model.points[i].bytes - rise.level_bytes) /
-                                            (model.points[i].seconds - model.points[0].seconds));
-  }
-  return rise;
-}
-
 ReductionFloor::ReductionFloor(const PlanningProblem& problem) {
   const size_t n = problem.devices.size();
   most_messages_ = 2.0 * static_cast<double>(n);
-  rises_.assign(n, std::vector<Rise>(n));
+  rises_.assign(n, std::vector<LinkRise>(n));
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = 0; b < n; ++b) {
       if (a == b) continue;
       const LinkCost& link = problem.links.Between(static_cast<int>(a), static_cast<int>(b));
-      rises_[a][b] = RiseOf(link.exchange);
-      rises_[a][b].Cover(RiseOf(link.transfer));
+      rises_[a][b].Cover(link);
       whole_.Cover(rises_[a][b]);
     }
   }
 }
 
 double ReductionFloor::SecondsOver(const std::vector<int>& devices, int ways_in, double bytes) const {
-  Rise rise;
+  LinkRise rise;
   for (const int a : devices) {
     for (const int b : devices) rise.Cover(rises_[a][b]);
   }
@@ -47,7 +27,7 @@ double ReductionFloor::SecondsOver(const std::vector<int>& devices, int ways_in,
   return Seconds(rise, bytes * std::max(1.0, share), 1);
 }
 
-double ReductionFloor::Seconds(const Rise& rise, double bytes, int vectors) const {
+double ReductionFloor::Seconds(const LinkRise& rise, double bytes, int vectors) const {
   const double rising = bytes - rise.level_bytes * most_messages_ * vectors;
   return rising > 0 && rise.bytes_per_second > 0 ? rising / rise.bytes_per_second : 0;
 }

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/link/link_rise.h"
 
 namespace medley {
 
@@ -11,9 +12,7 @@ namespace medley {
 // many messages as a ring over all devices has: each member of a ring or a tree and each of an innermost
 // group does, and in halving and doubling each that another folds itself into, or its first partner. All n
 // members together get every byte 2 (n - 1) times: n - 1 messages bring it together, and as many others must
-// hear of it. A message of b bytes occupies its way in for model(b) - model(0), which is at least (b - level)
-// / rate: `level` is where the model begins to rise, and `rate` the greatest slope from there to any other
-// point.
+// hear of it. A message of b bytes occupies its way in for model(b) - model(0), of which LinkRise tells.
 class ReductionFloor {
  public:
   // Keeps nothing of `problem`.
@@ -25,17 +24,11 @@ class ReductionFloor {
   double SecondsOver(const std::vector<int>& devices, int ways_in, double bytes) const;
 
  private:
-  struct Rise {
-    double level_bytes = 0;
-    double bytes_per_second = 0;
-    void Cover(const Rise& other);
-  };
-  static Rise RiseOf(const LinkModel& model);
-  double Seconds(const Rise& rise, double bytes, int vectors) const;
+  double Seconds(const LinkRise& rise, double bytes, int vectors) const;
 
-  double most_messages_ = 0;              // that come to a member in one sum
-  std::vector<std::vector<Rise>> rises_;  // [device][device], of both models
-  Rise whole_;                            // of all links
+  double most_messages_ = 0;                  // that come to a member in one sum
+  std::vector<std::vector<LinkRise>> rises_;  // [device][device]
+  LinkRise whole_;                            // of all links
 };
 
 }  // namespace medley

@@ -228,16 +228,18 @@ class Planning {
   }
 
   void Bound(const Searches& all) {
-    std::vector<RouteShape> shapes;
+    KnownPlans known{.step_seconds = best_.step_seconds,
+                     .routes = static_cast<int>(best_.plan.routes.size()),
+                     .shards_optimizer = best_.plan.shards_optimizer};
     double busy_seconds = kNever;  // of all degrees
     for (const std::unique_ptr<Cut>& cut : all.cut) {
       const std::vector<RouteShape> good = cut->search.Shapes();
-      shapes.insert(shapes.end(), good.begin(), good.end());
+      known.shapes.insert(known.shapes.end(), good.begin(), good.end());
       busy_seconds = std::min(busy_seconds, cut->search.LowerBoundSeconds());
     }
-    best_.lower_bound_seconds =
-        std::max(busy_seconds, LowerBoundSeconds(problem_, classes_, memories_, shapes, best_.step_seconds,
-                                                 all.most_stages, all.most_routes));
+    best_.lower_bound_seconds = std::max(
+        busy_seconds,
+        LowerBoundSeconds(problem_, classes_, memories_, known, all.most_stages, all.most_routes, stop_));
   }
 
   // Each up to `factor` times as many as the one before.
@@ -347,7 +349,13 @@ class Planning {
         !(problem_.constraints.saves_memory && Fits(predictor_, plan, kOwnPart / Replicas(found))))
       return;
     std::string summary = DescribeShapes(table, found);
-    if (predicted_.insert(summary).second) Keep(std::move(plan), std::move(summary));
+    if (!predicted_.insert(summary).second) return;
+    // What keeps messages within hosts may take sums out of them, and the other way round.
+    Plan by_blocks = PlaceByBlocks(table, found.routes);
+    by_blocks.shards_optimizer = plan.shards_optimizer;
+    Keep(std::move(plan), summary);
+    if (!by_blocks.units.empty())
+      Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side"));
   }
 
   // If it is predicted to be faster than the fastest.

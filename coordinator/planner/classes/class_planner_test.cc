@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <string>
 
 #include "coordinator/planner/classes/many_devices.h"
 #include "coordinator/planner/classes/master.h"
@@ -66,6 +69,34 @@ TEST_CASE("of few devices plans by classes are nearly as fast as those of the wh
   CHECK(sum / count < 1.1);
 }
 
+TEST_CASE("no plan of the whole search is before the bound where sums take long") {
+  int count = 0, longer = 0;
+  for (uint64_t seed = 300; seed < 330; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 3 + static_cast<int>(seed % 3));
+    problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
+    problem.shape.global_batch_sequences = 8;
+    for (DeviceCost& device : problem.devices) device.network_cards = 1 + static_cast<int>(seed % 2);
+    // Sums over hosts take as long as a step, and messages little of it.
+    const LinkModel slow = LinkModel::Line(1e-3, 3e4 * static_cast<double>(1 + seed % 7));
+    for (int a = 0; a < problem.links.ends(); ++a) {
+      for (int b = 0; b <= a; ++b) problem.links.SetBetweenHosts(a, b, {slow, slow});
+    }
+    INFO("seed " << seed << ", " << problem.devices.size() << " devices");
+    const absl::StatusOr<ChosenPlan> best = ChoosePlan(problem);
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (!best.ok() || !found.ok()) continue;
+    ++count;
+    CHECK(found->lower_bound_seconds <= best->step_seconds);
+    // The same without sums, which is a bound, too.
+    for (DeviceCost& device : problem.devices) device.network_cards = 0;
+    const absl::StatusOr<PlanByClass> without = PlanByClasses(problem);
+    REQUIRE(without.ok());
+    if (without->lower_bound_seconds < 0.98 * found->lower_bound_seconds) ++longer;
+  }
+  CHECK(count >= 18);
+  CHECK(longer >= 1);
+}
+
 TEST_CASE("devices are of one class if they cost the same and reach others alike") {
   const PlanningProblem problem = ManyDevices(7, 24);
   const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
@@ -122,6 +153,49 @@ TEST_CASE("the lower bound is near what cannot be done faster") {
   CHECK(found->step_seconds == Approx((40 + 19) * 3));
   CHECK(found->lower_bound_seconds <= (40 + 19) * 3);
   CHECK(found->lower_bound_seconds > 130);
+}
+
+TEST_CASE("the lower bound has what sums of gradients take") {
+  // 20 replicas of one device: three micro-batches of 4 layers, and then sums that the last backward, of 8 seconds, hides
+  // a part of.
+  PlanningProblem problem = Alike(20, 4, 60);
+  const LinkModel link = LinkModel::Line(0, 1e5);
+  problem.links.SetBetweenHosts(0, 0, {link, link});
+  for (DeviceCost& device : problem.devices) device.network_cards = 1;
+  problem.constraints.max_stages = 1;
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  CHECK(found->step_seconds > 36 + 10);
+  CHECK(found->lower_bound_seconds <= found->step_seconds);
+  CHECK(found->lower_bound_seconds > 42);
+}
+
+TEST_CASE("stages that hold the same blocks share hosts where that saves sums between hosts") {
+  PlanningProblem problem = Alike(16, 4, 64);
+  problem.constraints.max_routes = 4;
+  std::vector<int> ends(16, 0), hosts;
+  for (int d = 0; d < 16; ++d) {
+    problem.devices[d].host = d / 4;
+    problem.devices[d].network_cards = 1;
+    hosts.push_back(d / 4);
+  }
+  problem.links = DeviceLinks(ends, hosts, 1);
+  const LinkModel within = LinkModel::Line(0, 1e9), between = LinkModel::Line(0, 1e5);
+  problem.links.SetWithinHosts(0, 0, {within, within});
+  problem.links.SetBetweenHosts(0, 0, {between, between});
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  INFO(found->summary);
+  CHECK(found->plan.routes.size() == 4);
+  std::map<int, std::set<std::string>> hosts_of_block;
+  for (const Unit& unit : found->plan.units) {
+    const std::string& name = unit.devices[0];
+    for (const DeviceCost& device : problem.devices) {
+      if (device.name == name) hosts_of_block[unit.chunks[0].end.value()].insert(std::to_string(device.host));
+    }
+  }
+  CHECK(hosts_of_block.size() == 4);
+  for (const auto& [block, on] : hosts_of_block) CHECK(on.size() == 1);
 }
 
 TEST_CASE("a route that takes more devices than its class has is spread over classes that are as fast") {

@@ -143,12 +143,14 @@ int ClassSearch::Price(double seconds, const std::vector<double>& device_prices,
       if (stopped()) break;
       ++priced_;
       const double sequences_a_second = table_.problem().micro_batch_sizes[pricings_[i].size()] / limit;
-      std::optional<ShapePricing::Answer> answer = pricings_[i].Best({.most_pass_seconds = limit,
-                                                                      .price_of_second = sequences_a_second,
-                                                                      .price = device_prices,
-                                                                      .most_devices = devices_,
-                                                                      .cuts = cuts_});
-      if (!answer || sequences_a_second * (seconds + limit) - answer->cost <= least_worth) continue;
+      std::optional<ShapePricing::Answer> answer =
+          pricings_[i].Best({.most_pass_seconds = limit,
+                             .most_cost = sequences_a_second * (seconds + limit) - least_worth,
+                             .price_of_second = sequences_a_second,
+                             .price = device_prices,
+                             .most_devices = devices_,
+                             .cuts = cuts_});
+      if (!answer) continue;
       Spread(pricings_[i], limit, device_prices, answer->shape);
       Add(std::move(answer->shape));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <queue>
@@ -11,23 +12,24 @@
 #include "coordinator/planner/classes/master.h"
 #include "coordinator/planner/classes/price_shapes.h"
 #include "coordinator/planner/classes/resources.h"
+#include "coordinator/planner/classes/sum_floor.h"
 
 namespace medley {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Boxes are cut no further.
-constexpr double kNarrow = 1.003;
+constexpr double kNarrow = 1.003, kNearlyNarrow = 1.02;
 // How much a range of micro-batches counts against one of periods: what runs ahead is a part of a period.
 constexpr double kAheadCounts = 0.2;
 constexpr int kMostPrices = 4;
 // So often the pricing is asked; what has been found by then is a bound, too.
-constexpr int kMostQuestions = 2000;
+constexpr int kMostQuestions = 6000;
 constexpr double kTimeTolerance = 1e-4;
 constexpr int kMostRounds = 6, kMostWorst = 30;
-constexpr double kNear = 0.99, kRounding = 1e-4;
+constexpr double kNear = 0.985, kWorthwhile = 1.003, kRounding = 1e-4;
 // What is worth its price does the batch, and not later than what is worth more.
-constexpr double kSameWorth = 1 + 1e-9;
+constexpr double kSameWorth = 1 + 1e-8;
 
 // The argument. Let resources have prices by which all there are cost as many sequences as the batch has. If every route
 // does by T fewer sequences than it costs, then all together do less than the batch by T: T is a lower bound. What
@@ -36,34 +38,148 @@ constexpr double kSameWorth = 1 + 1e-9;
 // each forward f, has run at most k of its m forwards before its first backward. So
 //     W + (m - 1) p - (k - 1) f <= T,    and    m p <= T.
 // The first says that the route's period e, the longest p - (k - 1) f / (m - 1) of its stages, has W + (m - 1) e <= T.
-// Routes are put into boxes by period, e0 <= e <= e1, and by how many micro-batches they do by T, m0 <= m <= m1. In a
-// box a route does at most 1 + (T - W) / e0 micro-batches, and at most m1; its price and W add up over stages, and
-// which stages it may have is known: those whose period with m0 is at most e1. So the dynamic programme of
+//
+// Sums make it longer (PlanKind). Those of the first stage follow its last backward but for what that backward itself
+// hides, so W has what they take longer. And where replicas share the optimizer's state parameters are gathered
+// when all backwards are over: the longest gathering g of its stages is behind them, W + (m - 1) e + g <= T.
+//
+// Routes are put into boxes by period, e0 <= e <= e1, by how many micro-batches they do by T, m0 <= m <= m1, and by the
+// longest gathering, g0 <= g <= g1. In a box its price and W add up over stages, and which stages it may have is known:
+// those whose period with m0 is at most e1, and whose gathering is at most g1. So the dynamic programme of
 // price_shapes.h finds the T up to which no route of the box is worth its price, for T is not in its question. Boxes
-// with the least such T are cut in two until they are narrow: best first, as in branch and bound.
+// with the least such T are cut in two until they are narrow: best first, as in branch and bound. By Lagrange a cheap
+// route with a long way and a dear one with a short way make up one that is neither; where they have unlike numbers of
+// stages, boxes are cut between these, too.
+
+// What plans of some kind have in common: how many routes they have, and whether those share the optimizer's state.
+class PlanKind {
+ public:
+  PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, StageMemories& memories,
+           int most_stages, RouteCount routes, bool shards_optimizer)
+      : table_(problem, classes, memories,
+               // No replica carries less of it: the tied embedding may have two holders a route.
+               shards_optimizer ? 0.5 / routes.most : 1),
+        routes_(routes),
+        shards_optimizer_(shards_optimizer),
+        pricings_(PricingsOf(table_, most_stages)) {
+    const SumFloor floor(problem, routes.least);
+    if (!floor.knows() || pricings_.empty()) return;
+    const double part = shards_optimizer ? 0.5 : 1;  // the other half gathers
+    sum_seconds_ = pricings_.front().SumSeconds([&](const StageForm& stage) {
+      const double elements =
+          static_cast<double>(table_.Parameters(stage)) / table_.kinds()[stage.kind].degree;
+      return part * floor.Seconds(elements, stage.layers + 3);  // and what is outside of layers
+    });
+  }
+
+  StageTable& table() { return table_; }
+  const StageTable& table() const { return table_; }
+  std::vector<ShapePricing>& pricings() { return pricings_; }
+  int most_routes() const { return routes_.most; }
+  const std::vector<double>& sum_seconds() const { return sum_seconds_; }
+  double MostGatherSeconds() const {
+    return sum_seconds_.empty() || !shards_optimizer_
+               ? 0
+               : *std::max_element(sum_seconds_.begin(), sum_seconds_.end());
+  }
+  // What the argument calls W, and g.
+  double WayOf(const RouteShape& shape) const {
+    const StageForm& first = shape.stages.front();
+    const double sums = sum_seconds_.empty() ? 0 : SumsOf(first);
+    return WaySeconds(table_, shape) + std::max(0.0, sums - table_.BackwardSeconds(first));
+  }
+  double GatherSeconds(const RouteShape& shape) const {
+    double most = 0;
+    if (sum_seconds_.empty() || !shards_optimizer_) return most;
+    for (const StageForm& stage : shape.stages) most = std::max(most, SumsOf(stage));
+    return most;
+  }
+  // What a route does by some time at most.
+  double MostMicroBatches(const RouteShape& shape, double seconds) const {
+    const double backwards = seconds - GatherSeconds(shape), left = backwards - WayOf(shape);
+    if (left < 0) return 0;
+    double most = kNever;
+    for (const StageForm& stage : shape.stages) {
+      const double pass = table_.PassSeconds(stage),
+                   ahead = (stage.from_end - 1) * table_.ForwardSeconds(stage);
+      most = std::min({most, 1 + (left + ahead) / pass, backwards / pass});
+    }
+    return std::floor(most * kSameWorth);
+  }
+
+ private:
+  double SumsOf(const StageForm& stage) const {
+    return sum_seconds_[pricings_.front().SumsAt(stage.kind, stage.from_end, stage.layers, stage.first)];
+  }
+
+  StageTable table_;
+  const RouteCount routes_;
+  const bool shards_optimizer_;
+  std::vector<ShapePricing> pricings_;
+  std::vector<double> sum_seconds_;  // half of it where the optimizer's state is shared; empty: nothing
+};
+
+bool Stopped(const std::atomic<bool>* stop) {
+  return stop != nullptr && stop->load(std::memory_order_relaxed);
+}
+
+// Routes of some period, micro-batches, time that they gather and stages.
+struct Box {
+  int pricing = 0;
+  double least_period = 0, most_period = 0;
+  int least_m = 0, most_m = 0;
+  double least_gather_seconds = 0, most_gather_seconds = 0;
+  int least_stages = 1, most_stages = std::numeric_limits<int>::max();
+  int split_stages = 0;  // routes of more are much else than those of as many; 0: they are not
+  double seconds = 0;    // no route is worth its price before
+  int number = 0;
+  bool operator<(const Box& other) const {  // the least time on top
+    return seconds != other.seconds ? seconds > other.seconds : number > other.number;
+  }
+};
+
 class BoxSearch {
  public:
   // `prices`: of a device of each class, in sequences; likewise of a route.
-  BoxSearch(std::vector<ShapePricing>& pricings, std::vector<int> devices, std::vector<double> prices,
-            double route_price, double upper_seconds)
-      : pricings_(pricings),
-        table_(pricings.front().table()),
+  BoxSearch(PlanKind& kind, std::vector<int> devices, std::vector<double> prices, double route_price,
+            double upper_seconds, const std::atomic<bool>* stop)
+      : kind_(kind),
+        pricings_(kind.pricings()),
+        table_(kind.table()),
         devices_(std::move(devices)),
         prices_(std::move(prices)),
+        no_prices_(prices_.size(), 0),
         route_price_(route_price),
-        upper_seconds_(upper_seconds) {}
+        upper_seconds_(upper_seconds),
+        stop_(stop) {}
 
-  double Run() {
-    for (int i = 0; i < static_cast<int>(pricings_.size()); ++i) AddAll(i);
-    while (!boxes_.empty() && questions_ < kMostQuestions) {
+  // `parts`: boxes that have all routes, those of a search at other prices; none: all routes are one. What is found once
+  // `stop` is true is no bound.
+  double Run(const std::vector<Box>& parts) {
+    for (int i = 0; parts.empty() && i < static_cast<int>(pricings_.size()); ++i) AddAll(i);
+    for (Box box : parts) {
+      if (Stopped(stop_)) break;
+      box.seconds = 0;
+      Add(box);
+    }
+    while (!boxes_.empty() && questions_ < kMostQuestions && !Stopped(stop_)) {
       const Box box = boxes_.top();
       const double periods = box.most_period / box.least_period - 1,
-                   counts = kAheadCounts * (static_cast<double>(box.most_m) / box.least_m - 1);
-      if (std::max(periods, counts) < kNarrow - 1) break;
+                   counts = kAheadCounts * (static_cast<double>(box.most_m) / box.least_m - 1),
+                   gathers = (box.most_gather_seconds - box.least_gather_seconds) / upper_seconds_;
+      const double width = std::max({periods, counts, gathers});
+      if (width < kNarrow - 1 && box.split_stages == 0) break;
       boxes_.pop();
       Box low = box, high = box;
-      if (counts > periods) {
-        low.most_m = (box.least_m + box.most_m) / 2;
+      if (box.split_stages > 0 && width < kNearlyNarrow - 1) {
+        low.most_stages = box.split_stages;
+        high.least_stages = box.split_stages + 1;
+      } else if (gathers > std::max(counts, periods)) {
+        low.most_gather_seconds = high.least_gather_seconds =
+            (box.least_gather_seconds + box.most_gather_seconds) / 2;
+      } else if (counts > periods) {
+        low.most_m = std::clamp(static_cast<int>(std::sqrt(1.0 * box.least_m * box.most_m)), box.least_m,
+                                box.most_m - 1);
         high.least_m = low.most_m + 1;
       } else {
         low.most_period = high.least_period = std::sqrt(box.least_period * box.most_period);
@@ -74,30 +190,31 @@ class BoxSearch {
     return boxes_.empty() ? upper_seconds_ : boxes_.top().seconds;
   }
 
+  // Those that it has come to.
+  std::vector<Box> Parts() const {
+    std::vector<Box> parts = done_;
+    for (std::priority_queue<Box> left = boxes_; !left.empty(); left.pop()) parts.push_back(left.top());
+    return parts;
+  }
+
   // Routes that are worth more than their prices soon after that.
   std::vector<RouteShape> Worst() {
     std::vector<RouteShape> worst;
     for (int i = 0; i < kMostWorst && !boxes_.empty(); ++i, boxes_.pop()) {
       const Box& box = boxes_.top();
-      worst.push_back(
-          pricings_[box.pricing].Best(About(box, Sequences(box.pricing) / box.least_period))->shape);
+      for (const double second : {0.0, Sequences(box.pricing) / box.least_period}) {
+        std::optional<ShapePricing::Answer> answer =
+            pricings_[box.pricing].Best(About(box, prices_, second, kNever));
+        if (answer) worst.push_back(std::move(answer->shape));
+      }
     }
     return worst;
   }
 
  private:
-  struct Box {
-    int pricing = 0;
-    double least_period = 0, most_period = 0;
-    int least_m = 0, most_m = 0;
-    double seconds = 0;  // no route is worth its price before
-    int number = 0;
-    bool operator<(const Box& other) const {  // the least time on top
-      return seconds != other.seconds ? seconds > other.seconds : number > other.number;
-    }
-  };
   struct Cheapest {
     double price = 0, way_seconds = 0;
+    int stages = 0;
   };
 
   int Sequences(int pricing) const { return table_.problem().micro_batch_sizes[pricings_[pricing].size()]; }
@@ -115,157 +232,233 @@ class BoxSearch {
     const auto positive = std::upper_bound(times.begin(), times.end(), 0.0);
     if (positive == times.end()) return;
     least = std::max(least, kRounding * *positive);
-    for (double period = least; period <= times.back(); period *= 1.5) {
-      for (int m = 1; m <= most; m *= 2) Add({pricing, period, 1.5 * period, m, std::min(most, 2 * m - 1)});
+    Add({pricing, least, times.back(), 1, most, 0, kind_.MostGatherSeconds()});
+  }
+
+  void Add(Box box) {
+    if (Bound(box)) {
+      boxes_.push(box);
+    } else {
+      done_.push_back(box);
     }
   }
 
-  // With seconds of the way priced at u, no route of the box is worth its price until
-  //   (the least of price + u W, less what m1 are worth) / u + (m1 - 1) e0,
-  // for any u up to that with which m1 no longer counts. Less u is better for routes that cost more than m1 are worth,
-  // and worse for the others: the best u is where one of either kind are alike.
-  void Add(Box box) {
-    if ((box.least_m - 1) * box.least_period >= upper_seconds_) return;
-    const double most_worth = static_cast<double>(Sequences(box.pricing)) * box.most_m;
-    std::optional<Cheapest> cheap = Ask(box, 0);
-    if (!cheap || cheap->price > most_worth * kSameWorth) return;
-    double price_of_second = Sequences(box.pricing) / box.least_period;
-    Cheapest dear;
-    for (int i = 0; i < kMostPrices; ++i) {
-      const Cheapest found = *Ask(box, price_of_second);
-      box.seconds = std::max(box.seconds, (found.price - most_worth) / price_of_second + found.way_seconds +
-                                              (box.most_m - 1) * box.least_period);
-      if (box.seconds >= upper_seconds_) return;
-      if (found.price <= most_worth && i == 0) break;
-      (found.price <= most_worth ? *cheap : dear) = found;
-      if (cheap->way_seconds <= dear.way_seconds) break;
-      const double next = (dear.price - cheap->price) / (cheap->way_seconds - dear.way_seconds);
+  // No route of the box does m micro-batches before W + (m - 1) e0 + g0, and none is worth its price with fewer than
+  // that is in sequences. So, by Lagrange, with seconds of the way priced at u none is worth it until
+  //   (the least of price + u W, less what m are worth) / u + (m - 1) e0 + g0,
+  // with m1 for m up to that u with which it no longer counts, and m0 beyond. Less u is better for routes that cost
+  // more than m are worth, and worse for the others: the best u is where one of either kind are alike.
+  // False: there is nothing to be found in it.
+  bool Bound(Box& box) {
+    const double one = Sequences(box.pricing);
+    if ((box.least_m - 1) * box.least_period + box.least_gather_seconds >= upper_seconds_) return false;
+    const auto other_seconds = [&](int m) { return (m - 1) * box.least_period + box.least_gather_seconds; };
+    Cheapest cheap, dear, found;
+    int m = box.most_m;
+    double price_of_second = one / box.least_period;
+    // False: none is worth its price in time.
+    const auto ask = [&] {
+      const double most = (upper_seconds_ - other_seconds(m)) * price_of_second + one * m - route_price_;
+      if (!Ask(box, prices_, price_of_second, most, found)) return false;
+      box.seconds = std::max(
+          box.seconds, (found.price - one * m) / price_of_second + found.way_seconds + other_seconds(m));
+      return box.seconds < upper_seconds_;
+    };
+    if (!ask()) return false;
+    bool between = false;  // of prices that are to be tried
+    if (found.price > one * m) {
+      dear = found;
+      if (!Ask(box, prices_, 0, one * m * kSameWorth - route_price_, cheap)) return false;
+      between = true;
+    } else if (found.price < one * box.least_m) {
+      m = box.least_m;
+      cheap = found;
+      if (!Ask(box, no_prices_, 1, upper_seconds_ - other_seconds(m), dear)) return false;
+      between = dear.price > one * m;
+      if (!between) box.seconds = std::max(box.seconds, dear.way_seconds + other_seconds(m));
+    }
+    for (int i = 1; between && i < kMostPrices && cheap.way_seconds > dear.way_seconds; ++i) {
+      const double next = (dear.price - cheap.price) / (cheap.way_seconds - dear.way_seconds);
       if (std::abs(next - price_of_second) < 1e-6 * price_of_second) break;
       price_of_second = next;
+      if (!ask()) return false;
+      (found.price <= one * m ? cheap : dear) = found;
     }
+    if (box.seconds >= upper_seconds_) return false;
+    box.split_stages = between && cheap.stages != dear.stages ? std::min(cheap.stages, dear.stages) : 0;
     box.number = questions_;
-    boxes_.push(box);
+    return true;
   }
 
-  ShapePricing::Question About(const Box& box, double price_of_second) const {
+  ShapePricing::Question About(const Box& box, const std::vector<double>& prices, double price_of_second,
+                               double most_cost) const {
     return {.most_pass_seconds = upper_seconds_ / box.least_m,
             .most_period_seconds = box.most_period,
             .ahead_part = box.least_m > 1 ? 1.0 / (box.least_m - 1) : kNever,
+            .most_cost = most_cost,
             .price_of_second = price_of_second,
-            .price = prices_,
-            .most_devices = devices_};
+            .price = prices,
+            .most_devices = devices_,
+            .least_stages = box.least_stages,
+            .most_stages = box.most_stages,
+            .sum_seconds = kind_.sum_seconds(),
+            .most_sum_seconds = kind_.MostGatherSeconds() > 0 ? box.most_gather_seconds : kNever};
   }
 
-  std::optional<Cheapest> Ask(const Box& box, double price_of_second) {
+  // False: no route of the box costs less than that.
+  bool Ask(const Box& box, const std::vector<double>& prices, double price_of_second, double most_cost,
+           Cheapest& cheapest) {
     ++questions_;
     const std::optional<ShapePricing::Answer> answer =
-        pricings_[box.pricing].Best(About(box, price_of_second));
-    if (!answer) return std::nullopt;
-    Cheapest cheapest{.price = route_price_, .way_seconds = WaySeconds(table_, answer->shape)};
+        pricings_[box.pricing].Best(About(box, prices, price_of_second, most_cost));
+    if (!answer) return false;
+    cheapest = {.price = route_price_,
+                .way_seconds = kind_.WayOf(answer->shape),
+                .stages = static_cast<int>(answer->shape.stages.size())};
     for (const StageForm& stage : answer->shape.stages) {
       const StageKind& kind = table_.kinds()[stage.kind];
       cheapest.price += kind.degree * prices_[kind.device_class];
     }
-    return cheapest;
+    return true;
   }
 
+  const PlanKind& kind_;
   std::vector<ShapePricing>& pricings_;
   const StageTable& table_;
   const std::vector<int> devices_;
-  const std::vector<double> prices_;
+  const std::vector<double> prices_, no_prices_;
   const double route_price_;
   const double upper_seconds_;
+  const std::atomic<bool>* const stop_;
   std::priority_queue<Box> boxes_;
+  std::vector<Box> done_;
   int questions_ = 0;
 };
-
-// What a route does by some time at most, as the argument has it.
-double MostMicroBatches(const StageTable& table, const RouteShape& shape, double seconds) {
-  const double left = seconds - WaySeconds(table, shape);
-  if (left < 0) return 0;
-  double most = kNever;
-  for (const StageForm& stage : shape.stages) {
-    const double pass = table.PassSeconds(stage), ahead = (stage.from_end - 1) * table.ForwardSeconds(stage);
-    most = std::min({most, 1 + (left + ahead) / pass, seconds / pass});
-  }
-  return most;
-}
 
 // The master over routes that do as much as the argument allows.
 class OptimisticMaster {
  public:
-  OptimisticMaster(StageTable& table, const Resources& resources, int most_routes)
-      : table_(table), resources_(resources), most_routes_(most_routes) {}
+  OptimisticMaster(PlanKind& kind, const Resources& resources) : kind_(kind), resources_(resources) {}
 
-  void Add(RouteShape shape) {
-    if (!FitWithLeast(table_, shape)) return;
+  // Whether it is new.
+  bool Add(RouteShape shape) {
+    if (!FitWithLeast(kind_.table(), shape)) return false;
     const bool known = std::any_of(routes_.begin(), routes_.end(),
                                    [&](const RouteShape& route) { return SameShape(route, shape); });
     if (!known) routes_.push_back(std::move(shape));
+    return !known;
   }
 
-  // The least time by which fractions of the routes do the batch, at most `high`, and prices of that time by which all
-  // there is costs the batch. No prices: nothing has one.
+  // The least time by which fractions of the routes do the batch, at most `high`, and prices of just before that, by
+  // which all there is costs the batch. No prices: nothing has one.
   std::pair<double, MasterRelaxation> Solve(double low, double high) const {
-    const double batch = table_.problem().shape.global_batch_sequences;
-    MasterRelaxation at = SolveBy(high);
-    while (at.value >= batch && high - low > kTimeTolerance * high) {
-      const double middle = (low + high) / 2;
-      MasterRelaxation then = SolveBy(middle);
-      (then.value >= batch ? high : low) = middle;
-      if (then.value >= batch) at = std::move(then);
+    const double batch = kind_.table().problem().shape.global_batch_sequences, enough = batch / kSameWorth;
+    MasterRelaxation before = SolveBy(high);
+    if (before.value >= enough) {
+      before = SolveBy(low);
+      while (high - low > kTimeTolerance * high) {
+        const double middle = (low + high) / 2;
+        MasterRelaxation then = SolveBy(middle);
+        (then.value >= enough ? high : low) = middle;
+        if (then.value < enough) before = std::move(then);
+      }
     }
     const std::vector<double>& limits = resources_.limits();
-    const double all = std::inner_product(at.prices.begin(), at.prices.end(), limits.begin(), 0.0) +
-                       most_routes_ * at.route_price;
+    const double all = std::inner_product(before.prices.begin(), before.prices.end(), limits.begin(), 0.0) +
+                       kind_.most_routes() * before.route_price;
     if (!(all > 0)) return {high, {}};
-    for (double& price : at.prices) price *= batch / all;
-    at.route_price *= batch / all;
-    return {high, std::move(at)};
+    for (double& price : before.prices) price *= batch / all;
+    before.route_price *= batch / all;
+    return {high, std::move(before)};
   }
 
  private:
   MasterRelaxation SolveBy(double seconds) const {
     std::vector<MasterColumn> columns;
     for (const RouteShape& route : routes_) {
-      const double micro_batches = MostMicroBatches(table_, route, seconds);
+      const double micro_batches = kind_.MostMicroBatches(route, seconds);
       if (micro_batches <= 0) continue;
-      columns.push_back({resources_.Uses(DevicesOf(table_, route)),
-                         micro_batches * table_.problem().micro_batch_sizes[route.size]});
+      columns.push_back({resources_.Uses(DevicesOf(kind_.table(), route)),
+                         micro_batches * kind_.table().problem().micro_batch_sizes[route.size]});
     }
     return columns.empty() ? MasterRelaxation{}
-                           : SolveRelaxed(columns, resources_.limits(), {0, most_routes_});
+                           : SolveRelaxed(columns, resources_.limits(), {0, kind_.most_routes()});
   }
 
-  StageTable& table_;
+  PlanKind& kind_;
   const Resources& resources_;
-  const int most_routes_;
   std::vector<RouteShape> routes_;
 };
+
+// Of plans of one kind, at most `upper_seconds`.
+double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<RouteShape>& shapes,
+               double upper_seconds, const std::atomic<bool>* stop) {
+  std::vector<int> devices;
+  for (const DeviceClass& of : kind.table().classes()) devices.push_back(of.devices);
+  OptimisticMaster master(kind, resources);
+  for (const RouteShape& shape : shapes) master.Add(shape);
+  std::vector<Box> parts;
+  double bound = 0;
+  for (int round = 0; round < kMostRounds && !Stopped(stop); ++round) {
+    const auto [seconds, at] = master.Solve(bound, upper_seconds);
+    if (at.prices.empty()) break;
+    BoxSearch search(kind, devices, resources.DevicePrices(at.prices), at.route_price, seconds, stop);
+    const double found = search.Run(parts) * (1 - kRounding);
+    const bool gained = found >= kWorthwhile * bound;
+    bound = std::max(bound, found);
+    if (bound >= kNear * seconds || !gained) break;
+    parts = search.Parts();
+    bool any = false;
+    for (RouteShape& shape : search.Worst()) any = master.Add(std::move(shape)) || any;
+    if (!any) break;
+  }
+  return bound;
+}
+
+// Sums of many replicas take longer, so plans of few are bounded by themselves: this many at most.
+int MostOfFew(const PlanningProblem& problem, int most_routes) {
+  std::map<int, int> devices_on;
+  int most_on_host = 1;
+  for (const DeviceCost& device : problem.devices)
+    most_on_host = std::max(most_on_host, device.host < 0 ? 1 : ++devices_on[device.host]);
+  const int of_few_hosts = 4 * most_on_host;
+  return of_few_hosts < most_routes ? of_few_hosts : most_on_host;
+}
 
 }  // namespace
 
 double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                         StageMemories& memories, const std::vector<RouteShape>& shapes, double upper_seconds,
-                         int most_stages, int most_routes) {
-  // No replica carries less of the optimizer's state.
-  StageTable table(problem, classes, memories, problem.constraints.saves_memory ? 1.0 / most_routes : 1);
-  std::vector<ShapePricing> pricings = PricingsOf(table, most_stages);
-  std::vector<int> devices;
-  for (const DeviceClass& of : classes) devices.push_back(of.devices);
-  const Resources resources(problem, classes);
-  OptimisticMaster master(table, resources, most_routes);
-  for (const RouteShape& shape : shapes) master.Add(shape);
-  double bound = 0;
-  for (int round = 0; round < kMostRounds; ++round) {
-    const auto [seconds, at] = master.Solve(bound, upper_seconds);
-    if (at.prices.empty()) break;
-    BoxSearch search(pricings, devices, resources.DevicePrices(at.prices), at.route_price, seconds);
-    bound = std::max(bound, search.Run() * (1 - kRounding));
-    if (bound >= kNear * seconds) break;
-    for (RouteShape& shape : search.Worst()) master.Add(std::move(shape));
+                         StageMemories& memories, const KnownPlans& known, int most_stages, int most_routes,
+                         const std::atomic<bool>* stop) {
+  struct Kind {
+    RouteCount routes;
+    bool shards_optimizer = false;
+  };
+  std::vector<Kind> kinds;
+  const bool may_shard = problem.constraints.saves_memory;
+  const int few = MostOfFew(problem, most_routes);
+  if (few < most_routes && SumFloor(problem, few + 1).knows()) {
+    kinds.push_back({{1, few}, may_shard});
+    kinds.push_back({{few + 1, most_routes}, false});
+    if (may_shard) kinds.push_back({{few + 1, most_routes}, true});
+  } else {
+    kinds.push_back({{1, most_routes}, may_shard});
   }
-  return bound;
+  // That of the best plan first: the others then need not be bounded any higher.
+  std::stable_sort(kinds.begin(), kinds.end(), [&](const Kind& a, const Kind& b) {
+    const auto differs = [&](const Kind& kind) {
+      const bool has = kind.routes.least <= known.routes && known.routes <= kind.routes.most;
+      return (has ? 0 : 2) + (kind.shards_optimizer == known.shards_optimizer ? 0 : 1);
+    };
+    return differs(a) < differs(b);
+  });
+  const Resources resources(problem, classes);
+  double bound = known.step_seconds;
+  for (const Kind& one : kinds) {
+    PlanKind kind(problem, classes, memories, most_stages, one.routes, one.shards_optimizer);
+    bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, stop));
+  }
+  return Stopped(stop) ? 0 : bound;
 }
 
 }  // namespace medley

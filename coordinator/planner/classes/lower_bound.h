@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <vector>
 
 #include "coordinator/planner/classes/route_shape.h"
@@ -7,13 +8,21 @@
 
 namespace medley {
 
+// What is known of good plans.
+struct KnownPlans {
+  std::vector<RouteShape> shapes;  // devices are priced by them first
+  double step_seconds = 0;         // of the best one
+  int routes = 0;                  // of that
+  bool shards_optimizer = false;
+};
+
 // A time before which no plan of at most so many routes of such stages (stage_table.h) under 1F1B does the whole batch,
-// at most `upper_seconds`. Sums of gradients and updates take nothing.
+// at most that of the best known plan. Sums of gradients take what SumFloor says, norms and updates nothing.
 //
-// `shapes`: of good plans; devices are priced by them first. None are needed, and those that matter make the bound
-// sharp sooner. Pure and deterministic.
+// What is known makes the bound sharp sooner, and need not be true. 0: `stop` is true, which may be null. Pure and
+// deterministic.
 double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                         StageMemories& memories, const std::vector<RouteShape>& shapes, double upper_seconds,
-                         int most_stages, int most_routes);
+                         StageMemories& memories, const KnownPlans& known, int most_stages, int most_routes,
+                         const std::atomic<bool>* stop);
 
 }  // namespace medley

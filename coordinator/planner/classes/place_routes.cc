@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace medley {
@@ -56,6 +57,45 @@ class Placing {
     for (const DeviceClass& of : table.classes()) free_.emplace_back(of);
   }
 
+  // All of them; false if they have no place so.
+  bool AddByBlocks(const std::vector<ShapedRoutes>& all) {
+    struct Stage {
+      int degree = 1, first_layer = 0, end_layer = 0, device_class = 0;
+      size_t route = 0, number = 0;
+    };
+    std::vector<const ShapedRoutes*> routes;
+    std::vector<Stage> stages;
+    std::vector<int> remaining(free_.size(), 0), last_host(free_.size(), -1);
+    for (const ShapedRoutes& shaped : all) {
+      for (int i = 0; i < shaped.routes; ++i) {
+        int layer = 0;
+        for (size_t s = 0; s < shaped.shape.stages.size(); ++s) {
+          const StageForm& form = shaped.shape.stages[s];
+          const StageKind& kind = table_.kinds()[form.kind];
+          stages.push_back({kind.degree, layer, layer + form.layers, kind.device_class, routes.size(), s});
+          layer += form.layers;
+          remaining[kind.device_class] += kind.degree;
+        }
+        routes.push_back(&shaped);
+      }
+    }
+    // The largest units first, as below.
+    std::stable_sort(stages.begin(), stages.end(), [](const Stage& a, const Stage& b) {
+      return std::tie(b.degree, a.first_layer, a.end_layer) < std::tie(a.degree, b.first_layer, b.end_layer);
+    });
+    std::vector<std::vector<std::vector<int>>> devices(routes.size());
+    for (size_t r = 0; r < routes.size(); ++r) devices[r].resize(routes[r]->shape.stages.size());
+    for (const Stage& stage : stages) {
+      const int c = stage.device_class;
+      std::optional<std::vector<int>> taken = free_[c].Take(stage.degree, remaining[c], last_host[c]);
+      if (!taken) return false;
+      remaining[c] -= stage.degree;
+      devices[stage.route][stage.number] = *std::move(taken);
+    }
+    for (size_t r = 0; r < routes.size(); ++r) Append(*routes[r], devices[r]);
+    return true;
+  }
+
   // How many of them have a place.
   int Add(const ShapedRoutes& routes) {
     for (int i = 0; i < routes.routes; ++i) {
@@ -67,7 +107,6 @@ class Placing {
 
  private:
   bool AddRoute(const ShapedRoutes& routes) {
-    const PlanningProblem& problem = table_.problem();
     const std::vector<StageForm>& stages = routes.shape.stages;
     std::vector<int> remaining = DevicesOf(table_, routes.shape), last_host(free_.size(), -1);
     struct Taken {
@@ -87,6 +126,16 @@ class Placing {
       remaining[c] -= kind.degree;
       taken.push_back({c, last_host[c], *std::move(devices)});
     }
+    std::vector<std::vector<int>> devices;
+    for (Taken& one : taken) devices.push_back(std::move(one.devices));
+    Append(routes, devices);
+    return true;
+  }
+
+  // A route of these, whose stages are on those devices.
+  void Append(const ShapedRoutes& routes, const std::vector<std::vector<int>>& devices) {
+    const PlanningProblem& problem = table_.problem();
+    const std::vector<StageForm>& stages = routes.shape.stages;
     Route route{{}, routes.micro_batches, problem.micro_batch_sizes[routes.shape.size]};
     const ModelConfig& model = problem.shape.model;
     BlockId first = 0;
@@ -97,13 +146,12 @@ class Placing {
       Unit unit{.chunks = {{first, end}},
                 .activations = table_.kinds()[stages[s].kind].cost.activations,
                 .recompute = stages[s].recompute};
-      for (const int d : taken[s].devices) unit.devices.push_back(problem.devices[d].name);
+      for (const int d : devices[s]) unit.devices.push_back(problem.devices[d].name);
       route.units.push_back(static_cast<int>(plan_.units.size()));
       plan_.units.push_back(std::move(unit));
       first = end;
     }
     plan_.routes.push_back(std::move(route));
-    return true;
   }
 
   const StageTable& table_;
@@ -127,6 +175,13 @@ Plan PlaceRoutes(const StageTable& table, std::vector<ShapedRoutes>& routes) {
   }
   std::erase_if(routes, [](const ShapedRoutes& one) { return one.routes == 0; });
   return whole ? placing.Take() : Plan{};
+}
+
+Plan PlaceByBlocks(const StageTable& table, const std::vector<ShapedRoutes>& routes) {
+  Placing placing(table);
+  const bool pipelines = std::any_of(routes.begin(), routes.end(),
+                                     [](const ShapedRoutes& one) { return one.shape.stages.size() > 1; });
+  return pipelines && placing.AddByBlocks(routes) ? placing.Take() : Plan{};
 }
 
 }  // namespace medley

@@ -9,4 +9,8 @@ namespace medley {
 // devices left (degrees that do not divide hosts evenly) are taken out of `routes`, and the plan is then empty.
 Plan PlaceRoutes(const StageTable& table, std::vector<ShapedRoutes>& routes);
 
+// The same routes, with stages side by side that hold the same blocks, so that their sums stay within hosts as far as can
+// be. Empty: some have no place so, or no route has several stages.
+Plan PlaceByBlocks(const StageTable& table, const std::vector<ShapedRoutes>& routes);
+
 }  // namespace medley

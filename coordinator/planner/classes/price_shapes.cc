@@ -7,6 +7,8 @@
 namespace medley {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+// What rounding may add up to.
+constexpr double kExact = 1 - 1e-12;
 
 // The first stage has the embedding, and the last one the head.
 int LeastLayers(int from_end, bool first) { return first || from_end == 1 ? 0 : 1; }
@@ -86,7 +88,44 @@ double ShapePricing::StageCost(const Question& question, int kind, int from_end,
   if (question.ahead_part != 0 &&
       pass - (ahead > 0 ? question.ahead_part * ahead : 0) > question.most_period_seconds)
     return kNever;
-  return prices_[kind] + question.price_of_second * pass;
+  double seconds = pass;
+  if (!question.sum_seconds.empty()) {
+    const double sums = question.sum_seconds[SumsAt(kind, from_end, layers, first)];
+    if (sums > question.most_sum_seconds) return kNever;
+    const double backward = pass - forward_seconds_[At(kind, from_end, layers, first)];
+    if (first) seconds += std::max(0.0, sums - backward);
+  }
+  return prices_[kind] + question.price_of_second * seconds;
+}
+
+std::vector<double> ShapePricing::SumSeconds(
+    const std::function<double(const StageForm&)>& seconds_of) const {
+  std::vector<double> seconds;
+  for (int kind = 0; kind < kinds_; ++kind) {
+    for (const int from_end : {2, 1}) {
+      for (const bool first : {false, true}) {
+        for (int layers = 0; layers <= layers_; ++layers) {
+          seconds.push_back(seconds_of(
+              {.kind = kind, .size = size_, .layers = layers, .first = first, .from_end = from_end}));
+        }
+      }
+    }
+  }
+  return seconds;
+}
+
+// Of any stage but the last, which has as little under way as any of them; with the last one's head it costs more.
+double ShapePricing::LeastLayerCost(const Question& question) const {
+  double least = kNever;
+  for (int kind = 0; kind < kinds_; ++kind) {
+    for (int layers = 1; layers <= layers_; ++layers) {
+      const double pass = std::min(PassSeconds(kind, std::min(2, most_stages_), layers, /*first=*/false),
+                                   PassSeconds(kind, std::min(2, most_stages_), layers, /*first=*/true));
+      if (pass > question.most_pass_seconds) break;
+      least = std::min(least, (prices_[kind] + question.price_of_second * pass) / layers);
+    }
+  }
+  return least < kNever ? least * kExact : 0;
 }
 
 std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) {
@@ -104,16 +143,21 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
   behind_.resize((most_stages_ + 1) * level);
   std::fill_n(behind_.begin(), level, kNever);
   for (int kind = 0; kind < kinds_; ++kind) behind_[kind * starts + layers_] = 0;
-  double least = kNever;
+  double least = question.most_cost;
+  const double layer_cost = LeastLayerCost(question);
   int best_stages = 0, best_kind = 0, best_layers = 0;
-  for (int from_end = 1; from_end <= most_stages_; ++from_end) {
+  const int most_stages = std::min(most_stages_, question.most_stages);
+  int first_start = layers_, end_start = starts;  // where rests begin that there are
+  for (int from_end = 1; from_end <= most_stages; ++from_end) {
     double* const all_here = &here_[from_end * level];
     std::fill_n(all_here, level, kNever);
     for (int kind = 0; kind < kinds_; ++kind) {
-      if (prices_[kind] == kNever) continue;
+      if (prices_[kind] >= least) continue;
       const double* const behind = &behind_[(from_end - 1) * level + kind * starts];
       for (const int layers : cuts) {
-        if (layers < LeastLayers(from_end, true)) continue;
+        if (from_end < question.least_stages || layers >= end_start) break;
+        if (PassSeconds(kind, from_end, layers, /*first=*/true) > question.most_pass_seconds) break;
+        if (behind[layers] == kNever || layers < LeastLayers(from_end, true)) continue;
         const double cost = StageCost(question, kind, from_end, layers, /*first=*/true) + behind[layers];
         if (cost >= least) continue;
         least = cost;
@@ -127,8 +171,11 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
         stage_cost_[layers] = StageCost(question, kind, from_end, layers, /*first=*/false);
       }
       if (question.cuts.empty()) {
-        for (int layers = LeastLayers(from_end, false); layers <= most_layers; ++layers)
-          LowerTo(here, stage_cost_[layers], behind + layers, starts - layers);
+        for (int layers = LeastLayers(from_end, false); layers <= most_layers; ++layers) {
+          const int from = std::max(first_start - layers, 0);
+          if (stage_cost_[layers] < least && from < end_start - layers)
+            LowerTo(here + from, stage_cost_[layers], behind + from + layers, end_start - layers - from);
+        }
         continue;
       }
       for (size_t begin = 0; begin < cuts.size(); ++begin) {
@@ -139,24 +186,39 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
         }
       }
     }
-    // What costs as much as a whole route already is the rest of none that is better.
-    bool any = false;
-    for (double* cost = all_here; cost != all_here + level; ++cost) {
-      if (*cost >= least) *cost = kNever;
-      any = any || *cost < kNever;
+    // What costs as much as a whole route already, with the least that the layers before it cost, is the rest of none
+    // that is better.
+    first_start = starts, end_start = 0;
+    std::vector<int>& some = some_;
+    some.clear();
+    for (int kind = 0; kind < kinds_; ++kind) {
+      double* const here = all_here + static_cast<ptrdiff_t>(kind) * starts;
+      bool any = false;
+      for (int start = 0; start < starts; ++start) {
+        if (here[start] == kNever) continue;
+        if (here[start] + start * layer_cost >= least) {
+          here[start] = kNever;
+          continue;
+        }
+        any = true;
+        first_start = std::min(first_start, start);
+        end_start = std::max(end_start, start + 1);
+      }
+      if (any) some.push_back(kind);
     }
-    if (!any) break;
+    if (some.empty()) break;
     double* const all_behind = &behind_[from_end * level];
     std::fill_n(all_behind, level, kNever);
     for (int kind = 0; kind < kinds_; ++kind) {
-      if (prices_[kind] == kNever) continue;
-      for (int next = 0; next < kinds_; ++next) {
-        LowerTo(all_behind + static_cast<ptrdiff_t>(kind) * starts, MessageCost(question, kind, next),
-                all_here + static_cast<ptrdiff_t>(next) * starts, starts);
+      if (prices_[kind] >= least) continue;
+      for (const int next : some) {
+        LowerTo(all_behind + static_cast<ptrdiff_t>(kind) * starts + first_start,
+                MessageCost(question, kind, next),
+                all_here + static_cast<ptrdiff_t>(next) * starts + first_start, end_start - first_start);
       }
     }
   }
-  if (least == kNever) return std::nullopt;
+  if (best_stages == 0) return std::nullopt;
   Answer answer{.cost = least};
   answer.shape.size = size_;
   answer.shape.stages.push_back(Form(best_kind, best_stages, best_layers, /*first=*/true));

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -22,9 +23,15 @@ class ShapePricing {
     // behind it.
     double most_period_seconds = std::numeric_limits<double>::infinity();
     double ahead_part = 0;
+    double most_cost = std::numeric_limits<double>::infinity();  // what costs as much is not asked for
     double price_of_second = 0;     // of the way of a micro-batch: passes and messages of all stages
     std::vector<double> price;      // of a device of each class
     std::vector<int> most_devices;  // of each class
+    int least_stages = 1, most_stages = std::numeric_limits<int>::max();
+    // Of kinds (StageTable::kinds), what a stage of them takes behind the backwards (SumSeconds); empty: nothing. It is
+    // limited, and what the first stage's sums take longer than its backward is on the way, for they follow that.
+    absl::Span<const double> sum_seconds;
+    double most_sum_seconds = std::numeric_limits<double>::infinity();
     // The layers before which stages may begin, ascending, and behind them the number of layers. Empty: any.
     absl::Span<const int> cuts;
   };
@@ -32,7 +39,7 @@ class ShapePricing {
     RouteShape shape;
     double cost = 0;  // devices and seconds
   };
-  // None: no route has stages as short as that and fits the memory.
+  // None: no route has stages as short as that, fits the memory and costs less than that.
   std::optional<Answer> Best(const Question& question);
 
   // Every time that a stage may take, ascending, each at least `ratio` times the one before; of those nearer
@@ -52,8 +59,16 @@ class ShapePricing {
     return (from_end - 1) * forward_seconds_[At(kind, from_end, layers, first)];
   }
   StageForm Form(int kind, int from_end, int layers, bool first) const;
+  // For Question::sum_seconds; and where those of a stage are.
+  std::vector<double> SumSeconds(const std::function<double(const StageForm&)>& seconds_of) const;
+  size_t SumsAt(int kind, int from_end, int layers, bool first) const {
+    return ((static_cast<size_t>(kind) * 2 + (from_end == 1 ? 1 : 0)) * 2 + (first ? 1 : 0)) * (layers_ + 1) +
+           layers;
+  }
 
  private:
+  // No layer costs less, with its part of its stage's devices; by prices_.
+  double LeastLayerCost(const Question& question) const;
   // Of a stage, with its devices; infinite if the question does not allow it.
   double StageCost(const Question& question, int kind, int from_end, int layers, bool first) const;
   // Of what a micro-batch and its gradient take between stages.
@@ -76,6 +91,7 @@ class ShapePricing {
   std::vector<double> prices_;      // by kind
   std::vector<double> stage_cost_;  // by layers
   std::vector<int> any_;            // every cut
+  std::vector<int> some_;           // kinds with which a rest begins
 };
 
 // One for each size of micro-batches that divides the batch.

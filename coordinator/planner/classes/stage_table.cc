@@ -24,10 +24,10 @@ StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> 
       if (degree == 1 || SharingObjection(model, degree).empty()) AddKind(c, degree);
     }
   }
-  const int64_t tied = SegmentElements(model, kTiedSegment);
-  embedding_parameters_ = tied + SegmentElements(model, SegmentOfBlock(model.embedding_block()));
+  tied_parameters_ = SegmentElements(model, kTiedSegment);
+  embedding_parameters_ = SegmentElements(model, SegmentOfBlock(model.embedding_block()));
   layer_parameters_ = SegmentElements(model, SegmentOfBlock(BlockOfLayer(0)));
-  head_parameters_ = tied + SegmentElements(model, SegmentOfBlock(model.head_block()));
+  head_parameters_ = SegmentElements(model, SegmentOfBlock(model.head_block()));
   TabulateMessages();
 }
 
@@ -128,7 +128,8 @@ double StageTable::BackwardSeconds(const StageForm& stage) const {
 
 int64_t StageTable::Parameters(const StageForm& stage) const {
   return stage.layers * layer_parameters_ + (stage.first ? embedding_parameters_ : 0) +
-         (stage.from_end == 1 ? head_parameters_ : 0);
+         (stage.from_end == 1 ? head_parameters_ : 0) +
+         (stage.first || stage.from_end == 1 ? tied_parameters_ : 0);
 }
 
 double StageTable::UpdateSeconds(const StageForm& stage) const {

@@ -83,6 +83,8 @@ class StageTable {
   }
   // Parameters of a stage, of all its ranks together.
   int64_t Parameters(const StageForm& stage) const;
+  // Of the first and the last stage of a route; of one stage once.
+  int64_t TiedParameters() const { return tied_parameters_; }
   double UpdateSeconds(const StageForm& stage) const;
 
   // The most layers that fit, by what is recomputed; -1: not even a stage without any.
@@ -104,7 +106,7 @@ class StageTable {
   const double optimizer_share_;
   std::vector<StageKind> kinds_;
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
-  int64_t embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
+  int64_t tied_parameters_ = 0, embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
   StageMemories& memories_;
   std::map<std::tuple<int, int, bool, int, Recompute>, int> most_layers_;
 };

@@ -33,6 +33,11 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
   return sample;
 }
 
+// The tied embedding counts twice in routes of one stage: both ends of all longer routes are in its sum.
+int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
+  return table.Parameters(stage) + (stage.first && stage.from_end == 1 ? table.TiedParameters() : 0);
+}
+
 }  // namespace
 
 SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas) {
@@ -56,12 +61,13 @@ double SumModel::Seconds(int64_t elements) const {
 
 double SumModel::BucketSeconds(const StageTable& table, const StageForm& stage) const {
   const int degree = std::min(table.kinds()[stage.kind].degree, least_degree_);
-  return Seconds(std::min(table.Parameters(stage), bucket_elements_) / degree);
+  return Seconds(std::min(SummedParameters(table, stage), bucket_elements_) / degree);
 }
 
 // Bucket by bucket, each of which takes the rounds of a sum.
 double SumModel::StreamSeconds(const StageTable& table, const StageForm& stage) const {
-  const double buckets = static_cast<double>(table.Parameters(stage)) / static_cast<double>(bucket_elements_);
+  const double buckets =
+      static_cast<double>(SummedParameters(table, stage)) / static_cast<double>(bucket_elements_);
   return std::max(1.0, buckets) * BucketSeconds(table, stage);
 }
 

@@ -5,6 +5,8 @@
 #include <limits>
 #include <random>
 
+#include "runtime/ir/link/link_rise.h"
+
 namespace medley {
 namespace {
 
@@ -172,6 +174,19 @@ TEST_CASE("a model that makes no sense is refused by its point") {
   CHECK(refusal({{1, 2}, {2, 1.5}}) == "[1].seconds: 1.5 after 2; must not fall");
   CHECK(refusal({{-1, 2}}) == "[0].bytes: -1; must be finite and not negative");
   CHECK(refusal({{1, 2}, {2, 3}, {3, kInfinity}}) == "[2].seconds: inf; must be finite and not negative");
+}
+
+TEST_CASE("no message occupies a link for less than its rise says") {
+  const LinkModel model{{{0, 1}, {8, 1}, {100, 2}, {1000, 5}, {2000, 12}}};
+  LinkRise rise;
+  rise.Cover(LinkCost{model, LinkModel::Line(1, 10)});
+  CHECK(rise.level_bytes == 8);
+  CHECK(rise.bytes_per_second == Approx(248));  // (1000 - 8) / (5 - 1)
+  for (const double bytes : {0.0, 8.0, 50.0, 100.0, 700.0, 1000.0, 1500.0, 2000.0, 1e5}) {
+    CAPTURE(bytes);
+    CHECK(model.Seconds(bytes) - model.LatencySeconds() >=
+          (bytes - rise.level_bytes) / rise.bytes_per_second - 1e-9);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,99 @@
+#include "coordinator/planner/classes/sum_floor.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "coordinator/predictor/alike_routes.h"
+#include "runtime/ir/collective/hierarchical_schedule.h"
+#include "runtime/ir/link/link_rise.h"
+
+namespace medley {
+namespace {
+
+// Parts of vectors are whole elements.
+constexpr double kRounding = 1e-4;
+
+// The links that there are between devices of one host, and of several.
+struct Rises {
+  LinkRise within, between;
+};
+
+int HostOf(const PlanningProblem& problem, int device) {
+  const int host = problem.devices[device].host;
+  return host >= 0 ? host : -1 - device;  // alone on its own
+}
+
+Rises RisesOf(const PlanningProblem& problem) {
+  std::map<int, std::map<int, std::vector<int>>> devices;  // by end and host, two of them at most
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    std::vector<int>& known = devices[problem.links.EndOf(d)][HostOf(problem, d)];
+    if (known.size() < 2) known.push_back(d);
+  }
+  Rises rises;
+  for (const auto& [end, hosts] : devices) {
+    for (auto other_end = devices.find(end); other_end != devices.end(); ++other_end) {
+      // All links between two ends are alike, but for whether they leave the host.
+      bool within = false, between = false;
+      for (const auto& [host, a] : hosts) {
+        if (within && between) break;
+        for (const auto& [other_host, b] : other_end->second) {
+          const bool same = host == other_host;
+          if ((same ? within : between) || a.front() == b.back()) continue;
+          (same ? within : between) = true;
+          (same ? rises.within : rises.between).Cover(problem.links.Between(a.front(), b.back()));
+        }
+      }
+    }
+  }
+  return rises;
+}
+
+// Whether hosts follow each other in the problem, so that samples of devices are of all hosts.
+bool HostsAreWhole(const PlanningProblem& problem) {
+  std::set<int> seen;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    const int host = HostOf(problem, d);
+    if (!seen.insert(host).second && HostOf(problem, d - 1) != host) return false;
+  }
+  return true;
+}
+
+int CeilingOf(int numerator, int denominator) { return (numerator + denominator - 1) / denominator; }
+
+}  // namespace
+
+SumFloor::SumFloor(const PlanningProblem& problem, int replicas)
+    : bytes_per_element_(problem.wire_bytes_per_element) {
+  std::map<int, int> devices_on;
+  int most_cards = 0, most_on_host = 1;
+  for (const DeviceCost& device : problem.devices) {
+    if (device.network_cards <= 0) return;
+    most_cards = std::max(most_cards, device.network_cards);
+    if (device.host >= 0) most_on_host = std::max(most_on_host, ++devices_on[device.host]);
+  }
+  if (replicas < 2) return;
+  const Rises rises = RisesOf(problem);
+  const int sampled = std::min(replicas, kMostSummed);
+  // So many of a host a sample has at most.
+  const int on_host = HostsAreWhole(problem) ? CeilingOf(most_on_host * sampled, replicas) : most_on_host;
+  const double hosts = std::min({CeilingOf(replicas, most_on_host), CeilingOf(sampled, on_host), sampled});
+  // Of `part` of a vector, that comes to `holders` at so many bytes a second.
+  const auto take = [&](double part, double bytes_per_second, double holders, double level_bytes) {
+    if (!(bytes_per_second > 0) || part / bytes_per_second <= seconds_per_byte_) return;
+    seconds_per_byte_ = part / bytes_per_second;
+    level_bytes_ = holders * 2 * kHierarchicalPieces * kMostSummed * level_bytes / part;
+  };
+  take(2 * (hosts - 1) / hosts, std::min(most_cards, most_on_host) * rises.between.bytes_per_second,
+       most_on_host, rises.between.level_bytes);
+  take(1, rises.within.bytes_per_second + rises.between.bytes_per_second, 2,
+       std::max(rises.within.level_bytes, rises.between.level_bytes));
+  most_parts_ = most_on_host;
+}
+
+double SumFloor::Seconds(double elements, int segments) const {
+  const double level_bytes = most_parts_ * segments * level_bytes_;
+  return std::max(0.0, bytes_per_element_ * elements * (1 - kRounding) - level_bytes) * seconds_per_byte_;
+}
+
+}  // namespace medley

@@ -1,0 +1,14 @@
+#pragma once
+#include "runtime/ir/link/link_model.h"
+
+namespace medley {
+
+// What messages of links occupy their ends for at least, behind the latency: of b bytes, (b - level) / rate. Pure.
+struct LinkRise {
+  double level_bytes = 0;       // where a model begins to rise
+  double bytes_per_second = 0;  // the greatest slope from there to any other point; 0: of no link
+  void Cover(const LinkRise& other);
+  void Cover(const LinkCost& link);  // of both models
+};
+
+}  // namespace medley
