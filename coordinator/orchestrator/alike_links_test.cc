@@ -106,7 +106,8 @@ TEST_CASE("links found by their places are those found by their names") {
   const std::vector<ClusterDeviceLocation> devices = Devices(20);
   LinkTable all = Measured(devices, [](int a, int b) { return Scattered(1e9, a, b); }), some({});
   for (size_t b = 0; b < devices.size(); ++b) {
-    for (size_t a = 0; a < b; ++a) {  // enough of them to stand for their classes, but none of kind "b" with "b"
+    for (size_t a = 0; a < b;
+         ++a) {  // enough of them to stand for their classes, but none of kind "b" with "b"
       if ((a + 3 * b) % 5 == 0) some.Add(*all.Between(devices[a], devices[b]));
     }
   }

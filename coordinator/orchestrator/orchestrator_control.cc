@@ -184,10 +184,10 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
         if (absl::IsNotFound(cluster_.Find(device).status())) unknown.push_back(device);
       }
       if (!unknown.empty()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            spec.has_plan() ? "plan.units" : "constraints.devices", ": ", FirstOf(unknown),
-            unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
-            round.live.empty() ? "none" : FirstOf({round.live.begin(), round.live.end()})));
+        return absl::FailedPreconditionError(
+            absl::StrCat(spec.has_plan() ? "plan.units" : "constraints.devices", ": ", FirstOf(unknown),
+                         unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
+                         round.live.empty() ? "none" : FirstOf({round.live.begin(), round.live.end()})));
       }
       const std::set<std::string> are_wanted(wanted.begin(), wanted.end());
       std::erase_if(devices, [&](const std::string& d) { return !are_wanted.contains(d); });

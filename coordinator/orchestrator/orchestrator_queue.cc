@@ -104,7 +104,8 @@ void Orchestrator::StartWaitingJobs() {
                             absl::FormatDuration(absl::Ceil(pause->second - Time(), absl::Seconds(1))));
       } else if (!settled && !job.spec().has_plan()) {
         wait = "waits for nodes that may still register";
-      } else if (tried != tried_in_vain_.end() && settled && !MoreMayCome(job, tried->second.devices, round)) {
+      } else if (tried != tried_in_vain_.end() && settled &&
+                 !MoreMayCome(job, tried->second.devices, round)) {
         in_vain = true;
       } else if (absl::StatusOr<WaitingJob> waiting = Describe(job, round); waiting.ok()) {
         jobs.push_back(*std::move(waiting));

@@ -61,7 +61,9 @@ class Reductions {
   int WaysIn(int group) const { return groups_[group].ways_in; }
 
   // Whether the links between them have boundaries (BoundariesOf).
-  bool Nests(const std::vector<int>& devices) const { return !BoundariesOf(ProblemOf(Canonical(devices))).empty(); }
+  bool Nests(const std::vector<int>& devices) const {
+    return !BoundariesOf(ProblemOf(Canonical(devices))).empty();
+  }
 
   // How `devices`, at least one, sum it; members are places in `devices`. `algorithm`: instead of the
   // problem's.

@@ -74,7 +74,8 @@ class GrpcAgentClient final : public AgentClient {
            absl::Time deadline, Answered<Response> answered);
   std::shared_ptr<Connection> ConnectionTo(const std::string& agent_address) ABSL_LOCKS_EXCLUDED(mutex_);
   // One that a call may use at once: a channel that has failed to connect would refuse it unasked.
-  std::shared_ptr<Connection> UsableConnectionTo(const std::string& agent_address) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<Connection> UsableConnectionTo(const std::string& agent_address)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // A little later. A channel that has failed to connect is given up, or gRPC would try it again each second.
   void SeeWhetherConnected(const std::string& agent_address);
   // So that the next call or attempt begins with a new channel.

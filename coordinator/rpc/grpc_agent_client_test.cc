@@ -313,7 +313,9 @@ TEST_CASE("channels that nothing uses any more are not kept for ever, those of t
 
 TEST_CASE("an agent is connected to ahead of calls, whenever it comes") {
   std::string address;
-  { address = Agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; }).address(); }
+  {
+    address = Agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; }).address();
+  }
   GrpcAgentClient client;
   const auto stop = [&] {
     Heard answered;

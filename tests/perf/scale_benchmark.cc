@@ -57,7 +57,8 @@ struct Agent {
 };
 
 // `answering`: that the coordinator can connect to; null: it cannot.
-std::vector<Agent> MakeAgents(int count, int devices, const SimulatedAgents* answering, const std::string& coordinator,
+std::vector<Agent> MakeAgents(int count, int devices, const SimulatedAgents* answering,
+                              const std::string& coordinator,
                               const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   std::vector<Agent> agents(count);
   for (int i = 0; i < count; ++i) {
@@ -227,8 +228,8 @@ void Run(const std::string& program, const std::string& directory, int count, in
   const CoordinatorProcess coordinator(program, directory, certificates);
   std::optional<SimulatedAgents> answering;
   if (reachable) answering.emplace(count, certificates);
-  std::vector<Agent> agents = MakeAgents(count, devices, answering ? &*answering : nullptr, coordinator.address(),
-                                         CredentialsOf(certificates, v1::ROLE_AGENT));
+  std::vector<Agent> agents = MakeAgents(count, devices, answering ? &*answering : nullptr,
+                                         coordinator.address(), CredentialsOf(certificates, v1::ROLE_AGENT));
   const double idle_mib = coordinator.StatusOf("VmRSS:") / 1024;
   Latencies registered, renewed, status, nodes;
   const absl::Time begun = Now();
@@ -287,7 +288,8 @@ int main(int argc, char** argv) {
   app.add_option("--devices", devices, "of each agent")->check(CLI::Range(1, 64));
   app.add_option("--seconds", seconds, "of each of the three measurements")->check(CLI::Range(1.0, 3600.0));
   app.add_flag("--tls", with_tls, "as agents and users reach a coordinator from elsewhere");
-  app.add_flag("--unreachable", unreachable, "agents that register, but that the coordinator cannot connect to");
+  app.add_flag("--unreachable", unreachable,
+               "agents that register, but that the coordinator cannot connect to");
   CLI11_PARSE(app, argc, argv);
   try {
     medley::Run(program, directory, agents, devices, seconds, with_tls, !unreachable);

@@ -44,10 +44,9 @@ grpc::ServerUnaryReactor* Done(grpc::CallbackServerContext& context) {
 
 SimulatedAgents::SimulatedAgents(int count, const std::optional<Certificates>& certificates) : ports_(count) {
   grpc::ServerBuilder builder;
-  const auto credentials =
-      certificates.has_value()
-          ? ServerTls(certificates->Issue(v1::ROLE_AGENT, "*"), [](const auto&, const auto&, const auto&) {})
-          : grpc::InsecureServerCredentials();
+  const auto credentials = certificates.has_value() ? ServerTls(certificates->Issue(v1::ROLE_AGENT, "*"),
+                                                                [](const auto&, const auto&, const auto&) {})
+                                                    : grpc::InsecureServerCredentials();
   for (int& port : ports_) builder.AddListeningPort("127.0.0.1:0", credentials, &port);
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
