@@ -26,7 +26,7 @@ enum class Registration {
 // A lease is renewed three times, so that one renewal may be lost.
 inline constexpr int kRenewalsALease = 3;
 // Of all holders together: what renewing costs does not grow with them.
-inline constexpr double kMostRenewalsPerSecond = 100;
+inline constexpr double kMostRenewalsPerSecond = 40;
 
 // How long the leases of so many holders are: `shortest`, or longer where all of them would renew more often than that.
 absl::Duration LeaseOf(absl::Duration shortest, size_t holders);

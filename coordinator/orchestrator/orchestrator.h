@@ -140,6 +140,7 @@ class Orchestrator {
   // Whether the nodes that are to be expected have come.
   bool Settled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWaitingJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartWhatCanStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<WaitingJob> Describe(const v1::Job& job, const Round& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool StartJob(const std::string& job_id, const std::vector<std::string>& devices)
@@ -209,6 +210,7 @@ class Orchestrator {
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
   uint64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // at what waits
   // Nodes that have come or gone since the last tick, which tells the store: that of each alone would be written for as long as a
   // disk takes, with everybody waiting.
   std::map<std::string, bool> changed_nodes_ ABSL_GUARDED_BY(mutex_);

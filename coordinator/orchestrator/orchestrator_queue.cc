@@ -12,6 +12,10 @@
 namespace medley {
 namespace {
 
+// Looking at what waits takes a part of a thread at most, however many devices there are, and comes soon all the same.
+constexpr int kOtherWork = 20;
+constexpr absl::Duration kLongestUnseen = absl::Seconds(1);
+
 // Devices by how long they take for a layer of the job's shape, the fastest first; those that were not
 // measured last.
 std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector<NodeSnapshot>& nodes,
@@ -86,7 +90,13 @@ absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Roun
 }
 
 void Orchestrator::StartWaitingJobs() {
-  if (waiting_.empty()) return;
+  const absl::Time began = Time();
+  if (waiting_.empty() || began < next_look_) return;
+  StartWhatCanStart();
+  next_look_ = Time() + std::min(kLongestUnseen, kOtherWork * (Time() - began));
+}
+
+void Orchestrator::StartWhatCanStart() {
   const Round round = LookAround();
   const bool settled = Settled();
   std::vector<WaitingJob> jobs;

@@ -12,7 +12,8 @@
 namespace medley {
 namespace {
 
-constexpr absl::Duration kKeepalive = absl::Seconds(3);
+// A thousand connections that nothing uses wake gRPC up each time.
+constexpr absl::Duration kKeepalive = absl::Seconds(15);
 constexpr absl::Duration kStopTime = absl::Seconds(1);
 // Until it is seen whether an agent that nobody asks anything could be connected to, and between attempts if not.
 constexpr absl::Duration kConnectTime = absl::Milliseconds(300);

@@ -17,7 +17,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Cha
   arguments.SetMaxReceiveMessageSize(static_cast<int>(settings.most_reply.value));
   if (settings.keepalive > absl::ZeroDuration()) {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(settings.keepalive));
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(settings.keepalive));
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(settings.keepalive_answer));
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
   return grpc::CreateCustomChannel(

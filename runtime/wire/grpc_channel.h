@@ -14,9 +14,9 @@ namespace medley {
 inline constexpr Bytes kMostRequest = MiB(64);
 
 struct ChannelSettings {
-  // A host that vanishes resets no connection: calls fail within twice this. Zero: calls have deadlines of
-  // their own.
-  absl::Duration keepalive = absl::ZeroDuration();
+  // A host that vanishes resets no connection: after so long without a word it is asked for one, and calls fail if none comes
+  // within keepalive_answer. Zero: calls have deadlines of their own.
+  absl::Duration keepalive = absl::ZeroDuration(), keepalive_answer = absl::Seconds(3);
   // Between attempts to connect again, growing from the one to the other.
   absl::Duration first_reconnect = absl::Seconds(1), longest_reconnect = absl::Seconds(1);
   absl::Duration connect_within = absl::Seconds(20);  // an attempt

@@ -117,9 +117,10 @@ void Run(const std::string& program, const std::string& directory, int count, bo
   if (seconds.size() != devices.size()) throw std::runtime_error("not every agent was given the plan");
   const auto quantile = [&](double part) { return seconds[static_cast<size_t>(part * (count - 1))]; };
   std::printf(
-      "plan_push_agents %d\nplan_push_message_bytes %zu\nplan_push_seconds_p50 %.3f\nplan_push_seconds_p99 "
+      "plan_push_agents %d\nplan_push_message_bytes %zu\nplan_push_seconds_first %.3f\nplan_push_seconds_p50 "
+      "%.3f\nplan_push_seconds_p99 "
       "%.3f\nplan_push_seconds_max %.3f\nplan_push_before_seconds %.2f\n",
-      count, agents.message_bytes(), quantile(0.5), quantile(0.99), seconds.back(),
+      count, agents.message_bytes(), seconds.front(), quantile(0.5), quantile(0.99), seconds.back(),
       launching_at - job.submitted_at_seconds());
 }
 

@@ -240,6 +240,7 @@ void Run(const std::string& program, const std::string& directory, int count, in
   const double registration_seconds = absl::ToDoubleSeconds(Now() - begun);
   const auto users = v1::Coordinator::NewStub(
       ConnectionTo(coordinator.address(), CredentialsOf(certificates, v1::ROLE_OPERATOR)));
+  absl::SleepFor(absl::Seconds(kLeaseSeconds));  // the first leases are as short as those of few
   // What renewing alone costs, then with a job that waits, then with users, too.
   const auto cpu_share = [&](const auto& meanwhile) {
     const absl::Time from = Now();
