@@ -66,9 +66,13 @@ std::vector<LostNode> ClusterView::Expire(absl::Time now) {
   for (const std::string& name : leases_.Expire(now)) {
     Node& node = nodes_.at(name);
     node.alive = false;
+    some_are_dead_ = true;
     lost.push_back({name, SilentFor(now - node.renewed), JobsOn(name), node.description.agent_address});
   }
+  if (!some_are_dead_) return lost;
+  some_are_dead_ = false;
   std::erase_if(nodes_, [&](const auto& entry) {
+    some_are_dead_ = some_are_dead_ || !entry.second.alive;
     return !entry.second.alive && now - entry.second.renewed >= options_.forget_after &&
            JobsOn(entry.first).empty();
   });
@@ -79,6 +83,7 @@ std::vector<LostNode> ClusterView::Leave(const std::string& node, uint64_t incar
   if (!leases_.Leave(node, incarnation)) return {};
   nodes_.at(node).alive = false;
   nodes_.at(node).left = true;
+  some_are_dead_ = true;
   return {{node, "its agent was stopped", JobsOn(node), AgentAddressOf(node)}};
 }
 

@@ -132,6 +132,7 @@ class ClusterView {
   ClusterOptions options_;
   LeaseTable leases_;
   std::map<std::string, Node> nodes_;
+  bool some_are_dead_ = false;                        // or were when it was last looked
   std::map<std::string, std::string> job_of_device_;  // "node/device" -> job
 };
 

@@ -28,6 +28,7 @@ absl::StatusOr<Registration> LeaseTable::Register(const LeaseClaim& claim, absl:
   }
   Lease& given = leases_[claim.name];  // counts
   given = {claim.address, claim.incarnation, now + lease()};
+  none_ends_before_ = std::min(none_ends_before_, given.end);
   return registration;
 }
 
@@ -46,6 +47,7 @@ absl::Status LeaseTable::Renew(const std::string& name, uint64_t incarnation, ab
 
 std::vector<std::string> LeaseTable::Expire(absl::Time now) {
   std::vector<std::string> ended;
+  if (now < none_ends_before_) return ended;
   for (auto lease = leases_.begin(); lease != leases_.end();) {
     if (lease->second.end > now) {
       ++lease;
@@ -54,11 +56,13 @@ std::vector<std::string> LeaseTable::Expire(absl::Time now) {
     ended.push_back(lease->first);
     lease = leases_.erase(lease);
   }
+  none_ends_before_ = NextEnd();
   return ended;
 }
 
 void LeaseTable::Extend(absl::Duration by) {
   for (auto& [name, lease] : leases_) lease.end += by;
+  none_ends_before_ += by;
 }
 
 bool LeaseTable::Leave(const std::string& name, uint64_t incarnation) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "coordinator/cluster/lease_table.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -240,7 +241,8 @@ void Run(const std::string& program, const std::string& directory, int count, in
   const double registration_seconds = absl::ToDoubleSeconds(Now() - begun);
   const auto users = v1::Coordinator::NewStub(
       ConnectionTo(coordinator.address(), CredentialsOf(certificates, v1::ROLE_OPERATOR)));
-  absl::SleepFor(absl::Seconds(kLeaseSeconds));  // the first leases are as short as those of few
+  // The first leases are as short as those of few.
+  absl::SleepFor(absl::Seconds(kLeaseSeconds + count / kMostRenewalsPerSecond));
   // What renewing alone costs, then with a job that waits, then with users, too.
   const auto cpu_share = [&](const auto& meanwhile) {
     const absl::Time from = Now();
