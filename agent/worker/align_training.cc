@@ -73,7 +73,7 @@ absl::Status TrainForAlignment(Device& device, const AlignJob& job, RecordingOps
   Recording recording(recorder, shard->arena());
   for (int64_t step = 1; step <= job.steps; ++step) {
     recording.BeginStep(step);
-    ASSIGN_OR_RETURN(const StepOutcome outcome, executor.TrainStep(step));
+    ASSIGN_OR_RETURN(const StepOutcome outcome, executor.TrainStep(step, step < job.steps));
     losses.push_back(outcome.loss);
   }
   return absl::OkStatus();

@@ -378,7 +378,8 @@ class TrainTask final : public WorkerTask {
       const TraceWindow::Verdict asked =
           trace_window_ == nullptr ? TraceWindow::Verdict() : trace_window_->StepEnded(step);
       const bool is_regular = IsTraced(step, setup_.done_steps);
-      if (is_regular || asked.traced) {
+      // Steps with other ends than those between others have nothing that a prediction could be held against.
+      if ((is_regular || asked.traced) && !outcome.times.empty()) {
         v1::WorkerEvent event =
             MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(),
                           communicator_->transport());

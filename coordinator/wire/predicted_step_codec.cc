@@ -33,6 +33,7 @@ v1::InstructionClass ClassOf(InstructionKind kind) {
     case InstructionKind::kGatherParameters:
       return v1::INSTRUCTION_CLASS_SUM;
     case InstructionKind::kNormGradients:
+    case InstructionKind::kAdvanceParameters:
     case InstructionKind::kUpdateParameters:
     case InstructionKind::kZeroGradients:
       return v1::INSTRUCTION_CLASS_UPDATE;

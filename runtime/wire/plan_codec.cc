@@ -225,6 +225,7 @@ v1::Plan EncodePlan(const Plan& plan) {
   if (sizes.size() == 1) result.set_micro_batch_sequences(sizes[0]);
   result.set_schedule(EncodeSchedule(plan.schedule));
   result.set_shards_optimizer(plan.shards_optimizer);
+  result.set_post_validation(plan.post_validation);
   for (const Unit& unit : plan.units) {
     v1::Unit& encoded = *result.add_units();
     for (const std::string& device : unit.devices) encoded.add_devices(device);
@@ -261,6 +262,7 @@ absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan) {
   Plan result;
   ASSIGN_OR_RETURN(result.schedule, DecodeSchedule(plan.schedule()));
   result.shards_optimizer = plan.shards_optimizer();
+  result.post_validation = plan.post_validation();
   for (int i = 0; i < plan.units_size(); ++i) {
     ASSIGN_OR_RETURN(Unit unit, DecodeUnit(plan.units(i), absl::StrCat("units[", i, "]")));
     result.units.push_back(std::move(unit));

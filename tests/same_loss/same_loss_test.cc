@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -349,6 +350,55 @@ TEST_CASE(
   CHECK(run->parameters != single.parameters);
   for (size_t i = 0; i < single.losses.size(); ++i)
     CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-3));
+}
+
+// With all on the devices, and no optimizer sharded.
+Plan GoAhead(Plan plan) {
+  plan.shards_optimizer = false;
+  for (Unit& unit : plan.units) {
+    unit.window_layers = 0;
+    unit.activations_home = ActivationsHome::kDevice;
+  }
+  plan.post_validation = true;
+  return plan;
+}
+
+// Clipped at the median of the norms, so that some of what was made ahead is made again.
+TEST_CASE("steps that go ahead of norms have the bits of steps that wait for them, clipped or not",
+          "[property]") {
+  const auto [precision, clips] = GENERATE(
+      table<Precision, bool>({{Precision::kF32, false}, {Precision::kF32, true}, {Precision::kF16, true}}));
+  TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  spec.precision = precision;
+  spec.optimizer.clip_norm = 0;
+  if (clips) {
+    std::vector<double> norms = SingleDeviceRun(spec).gradient_norms;
+    std::nth_element(norms.begin(), norms.begin() + norms.size() / 2, norms.end());
+    spec.optimizer.clip_norm = norms[norms.size() / 2];
+  }
+  const double clip_norm = spec.optimizer.clip_norm;
+  int clipped = 0, held = 0;
+  for (uint64_t seed = 301; seed < 313; ++seed) {
+    const Plan plan =
+        GoAhead(seed % 2 == 0 ? RandomPlan(seed, spec.shape, 4) : RandomWidePlan(seed, spec.shape, 2));
+    CAPTURE(seed, Describe(plan));
+    REQUIRE(CheckPlanForm(plan, spec.shape).empty());
+    Plan waits = plan;
+    waits.post_validation = false;
+    const absl::StatusOr<TrainingRun> one = TrainUnderPlan(spec, waits, Windows(spec), nullptr, OpenMixed),
+                                      other = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    INFO(one.status().ToString() << other.status().ToString());
+    REQUIRE(one.ok());
+    REQUIRE(other.ok());
+    CHECK(one->losses == other->losses);
+    CHECK(one->gradient_norms == other->gradient_norms);
+    CHECK(one->validation_loss == other->validation_loss);
+    CHECK(one->parameters == other->parameters);
+    for (size_t i = 0; i + 1 < one->gradient_norms.size(); ++i)
+      ++(clips && one->gradient_norms[i] > clip_norm ? clipped : held);
+  }
+  CHECK(clips == (clipped > 5));
+  CHECK(held > 5);
 }
 
 TEST_CASE("a plan gives the same bits every time") {

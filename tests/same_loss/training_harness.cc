@@ -48,7 +48,7 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
   StepExecutor executor({.spec = spec, .plan = plan, .rank = rank, .stall_timeout = absl::Seconds(60)},
                         *shard, transport, windows);
   for (int64_t step = 1; step <= spec.steps; ++step) {
-    ASSIGN_OR_RETURN(const StepOutcome outcome, executor.TrainStep(step));
+    ASSIGN_OR_RETURN(const StepOutcome outcome, executor.TrainStep(step, step < spec.steps));
     run.losses.push_back(outcome.loss);
     run.gradient_norms.push_back(outcome.gradient_norm);
   }

@@ -64,8 +64,9 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       unit_ranks_(RanksOf(options_.plan, train_program_.unit)),
       exchange_(train_program_, options_.reductions, SharedUnits(options_.plan), NodesOf(options_.plan),
                 options_.spec.communication, shard, transport),
-      submitted_(train_program_.instructions.size()),
-      arrivals_(train_program_.instructions.size()),
+      // A step that begins with nothing made, and goes ahead, has as many as any.
+      submitted_(ProgramOf({.begins_ahead = false}).instructions.size()),
+      arrivals_(submitted_.size()),
       scalars_(ScalarCount(options_.spec.shape.model)),
       loss_scale_(options_.loss_scale.value_or(LossScale::For(options_.spec.precision))) {
   for (const SegmentId segment : shard.arena().layout().segments) {
@@ -190,26 +191,39 @@ absl::Status StepExecutor::RunWatched(const Pass& pass, int index, MeasuredTime&
   return status;
 }
 
-absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step) {
+const StepProgram& StepExecutor::ProgramOf(StepEnds ends) {
+  if (!goes_ahead() || (ends.begins_ahead && ends.goes_ahead)) return train_program_;
+  std::optional<StepProgram>& program = train_programs_[ends.begins_ahead + 2 * ends.goes_ahead];
+  if (!program.has_value())
+    program = CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain, ends);
+  return *program;
+}
+
+absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step, bool next_follows) {
   step_ = step;
+  // What was clipped, or skipped, a step ago probably is again.
+  const StepEnds ends{.begins_ahead = went_ahead_, .goes_ahead = next_follows && !clipped_ && !skipped_};
+  goes_ahead_ = ends.goes_ahead && options_.plan.post_validation;
+  const StepProgram& program = ProgramOf(ends);
   const int64_t scale = loss_scale_.factor;
   shard_.SetLossScale(static_cast<float>(scale));
   board_->Enter(absl::StrCat("step ", step));
-  StepRun run = RunProgram(train_program_, Purpose::kTrain, step - 1);
+  StepRun run = RunProgram(program, Purpose::kTrain, step - 1);
   if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("step %d", step));
   const TrainingShape& shape = options_.spec.shape;
   const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
   const absl::Duration length = Now() - run.started_at;
   longest_step_ = std::max(longest_step_, length);
-  return StepOutcome{.loss = scalars_.loss() / tokens,
-                     .gradient_norm = scalars_.norm() / static_cast<double>(scale),
-                     .learning_rate = LearningRateAt(options_.spec.optimizer, step, options_.spec.steps),
-                     .finish_wished = scalars_.wishes() > 0,
-                     .skipped = skipped_,
-                     .loss_scale = scale,
-                     .seconds = absl::ToDoubleSeconds(length),
-                     .started_at = run.started_at,
-                     .times = std::move(run.times)};
+  return StepOutcome{
+      .loss = scalars_.loss() / tokens,
+      .gradient_norm = scalars_.norm() / static_cast<double>(scale),
+      .learning_rate = LearningRateAt(options_.spec.optimizer, step, options_.spec.steps),
+      .finish_wished = scalars_.wishes() > 0,
+      .skipped = skipped_,
+      .loss_scale = scale,
+      .seconds = absl::ToDoubleSeconds(length),
+      .started_at = run.started_at,
+      .times = &program == &train_program_ ? std::move(run.times) : std::vector<MeasuredTime>()};
 }
 
 absl::StatusOr<double> StepExecutor::Evaluate() {
@@ -356,7 +370,8 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
     case InstructionKind::kGatherGradient:
       return Gather(instruction);
     case InstructionKind::kForward:
-      RETURN_IF_ERROR(LoadTokens(instruction, pass.purpose, pass.data_step));
+      RETURN_IF_ERROR(
+          LoadTokens(instruction, pass.purpose, pass.data_step + (instruction.next_step ? 1 : 0)));
       return shard_.Forward(BuffersOf(instruction), instruction.blocks, pass.purpose);
     case InstructionKind::kRecompute:
       return shard_.MakeAgain(BuffersOf(instruction), instruction.blocks);
@@ -375,6 +390,8 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
         return shard_.ComputeNorms({SegmentOfBlock(instruction.blocks.first)});
       RETURN_IF_ERROR(shard_.ComputeNorms(segments_on_device_));
       return shard_.FetchScalars();
+    case InstructionKind::kAdvanceParameters:
+      return shard_.AdvanceParameters(UnclippedUpdate());
     case InstructionKind::kUpdateParameters:
       return Update(instruction);
     default:
@@ -477,16 +494,22 @@ absl::StatusOr<std::optional<ModelShard::Update>> StepExecutor::DecideUpdate() {
                                                      : ""));
   }
   skipped_in_a_row_ = 0;
+  ModelShard::Update update = UnclippedUpdate();
   loss_scale_.Grow(options_.spec.precision);
-  const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
-  return ModelShard::Update{
-      .learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
-      .beta1 = static_cast<float>(optimizer.beta1),
-      .beta2 = static_cast<float>(optimizer.beta2),
-      .epsilon = static_cast<float>(optimizer.epsilon),
-      .weight_decay = static_cast<float>(optimizer.weight_decay),
-      .gradient_scale = static_cast<float>((clips ? optimizer.clip_norm / (norm + 1e-6) : 1.0) / scale),
-      .step = step_};
+  clipped_ = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
+  if (clipped_) update.gradient_scale = static_cast<float>(optimizer.clip_norm / (norm + 1e-6) / scale);
+  return update;
+}
+
+ModelShard::Update StepExecutor::UnclippedUpdate() const {
+  const OptimizerSettings& optimizer = options_.spec.optimizer;
+  return {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
+          .beta1 = static_cast<float>(optimizer.beta1),
+          .beta2 = static_cast<float>(optimizer.beta2),
+          .epsilon = static_cast<float>(optimizer.epsilon),
+          .weight_decay = static_cast<float>(optimizer.weight_decay),
+          .gradient_scale = static_cast<float>(1.0 / static_cast<double>(loss_scale_.factor)),
+          .step = step_};
 }
 
 absl::Status StepExecutor::Update(const Instruction& instruction) {
@@ -496,6 +519,8 @@ absl::Status StepExecutor::Update(const Instruction& instruction) {
   }
   if (!of_device)
     return update_.has_value() ? shard_.UpdateLayer(instruction.blocks.first, *update_) : absl::OkStatus();
+  went_ahead_ = goes_ahead_ && update_.has_value() && !clipped_;
+  if (goes_ahead_ && goes_ahead()) return shard_.SettleParameters(update_);
   return update_.has_value() ? shard_.UpdateParameters(*update_) : shard_.ZeroGradients();
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +34,8 @@ struct StepOutcome {
   int64_t loss_scale = 1;      // that the step's gradients were computed with
   double seconds = 0;
   absl::Time started_at;
-  std::vector<MeasuredTime> times;  // parallel to the training program's instructions
+  // Parallel to the training program's instructions; empty: the step had other ends (StepEnds), as the first has.
+  std::vector<MeasuredTime> times;
 };
 
 // Runs one rank's step programs: the worker's half of "one step program, two interpreters".
@@ -75,7 +77,10 @@ class StepExecutor {
   // Training step `step` (from 1). A step whose loss or gradient is not finite updates nothing, on any rank; if
   // the loss is scaled, the next one is with half the scale. InvalidArgument: there was no scale to halve, for one
   // step in a row more than the job skips.
-  absl::StatusOr<StepOutcome> TrainStep(int64_t step);
+  //
+  // `next_follows`: TrainStep of the next step is called next, if this one succeeds and its outcome is no reason not
+  // to; otherwise nothing of it is made ahead, in a plan with post-validation. The same at all ranks.
+  absl::StatusOr<StepOutcome> TrainStep(int64_t step, bool next_follows);
 
   // Mean loss over the validation batches; nothing changes.
   absl::StatusOr<double> Evaluate();
@@ -92,6 +97,7 @@ class StepExecutor {
   // Between steps, for what the ranks exchange beside them.
   Transport& transport() { return transport_; }
 
+  // Of a step between others.
   const StepProgram& program() const { return train_program_; }
   Rank rank() const { return options_.rank; }
   // With which the next step is computed.
@@ -137,6 +143,11 @@ class StepExecutor {
   // What the step's update is, decided once by all ranks from the same bits; none: the step is skipped.
   // InvalidArgument: see TrainStep.
   absl::StatusOr<std::optional<ModelShard::Update>> DecideUpdate();
+  // The step's, if nothing is clipped.
+  ModelShard::Update UnclippedUpdate() const;
+  // Whether this rank makes forwards of the next step ahead of the norms.
+  bool goes_ahead() const { return train_program_.buffers.goes_ahead; }
+  const StepProgram& ProgramOf(StepEnds ends);
   absl::Status Update(const Instruction& instruction);
   // Copies of a layer between its home and its window, or of what a micro-batch keeps.
   absl::Status Copy(const Pass& pass, int index, const std::function<void()>& when_ready);
@@ -145,7 +156,7 @@ class StepExecutor {
   // Before the first program.
   absl::Status Open();
   std::unique_ptr<RankGroup> MakeUnitGroup();
-  int BeginMark() const { return 2 * static_cast<int>(train_program_.instructions.size()); }
+  int BeginMark() const { return 2 * static_cast<int>(submitted_.size()); }
   StepRun RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step);
   absl::Time Deadline() const;
   absl::Status Sum(absl::Span<double> values, absl::Time deadline);
@@ -155,6 +166,8 @@ class StepExecutor {
   Transport& transport_;
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
+  // Training steps with other ends, in a plan with post-validation: by whether they begin and go ahead.
+  std::array<std::optional<StepProgram>, 4> train_programs_;
   const std::vector<int> all_ranks_, unit_ranks_;
   std::vector<SegmentId> segments_on_device_;
   StepExchange exchange_;
@@ -179,6 +192,9 @@ class StepExecutor {
   LossScale loss_scale_;
   std::optional<ModelShard::Update> update_;  // of this step; none: it is skipped
   bool skipped_ = false;                      // the last step
+  bool clipped_ = false;                      // likewise
+  bool goes_ahead_ = false;                   // this step; of all ranks those that have something to make
+  bool went_ahead_ = false;                   // what the last step made ahead holds
   int skipped_in_a_row_ = 0;                  // that no loss scale answers for
   const std::shared_ptr<ActivityBoard> board_ = std::make_shared<ActivityBoard>();
   std::unique_ptr<StallWatch> watch_;  // null: nobody is warned

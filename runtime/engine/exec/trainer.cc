@@ -29,7 +29,8 @@ class Trainer {
   absl::StatusOr<TrainingEnd> Run() {
     RETURN_IF_ERROR(AgreeOnData());
     for (int64_t step = options_.done_steps + 1; step <= spec_.steps; ++step) {
-      ASSIGN_OR_RETURN(const StepOutcome outcome, executor_.TrainStep(step));
+      ASSIGN_OR_RETURN(const StepOutcome outcome,
+                       executor_.TrainStep(step, step < spec_.steps && !ValidationIsDue(step)));
       if (reports_.step) reports_.step(step, outcome);
       RETURN_IF_ERROR(Validate(step));
       const bool wished = WishCounts(outcome);
@@ -55,10 +56,12 @@ class Trainer {
     return absl::OkStatus();
   }
 
+  bool ValidationIsDue(int64_t step) const {
+    return spec_.validate_every_steps > 0 && (step == spec_.steps || step % spec_.validate_every_steps == 0);
+  }
+
   absl::Status Validate(int64_t step) {
-    if (spec_.validate_every_steps == 0 || (step != spec_.steps && step % spec_.validate_every_steps != 0)) {
-      return absl::OkStatus();
-    }
+    if (!ValidationIsDue(step)) return absl::OkStatus();
     const absl::StatusOr<double> loss = executor_.Evaluate();
     if (!loss.ok()) return Annotate(loss.status(), absl::StrFormat("validation after step %d", step));
     if (reports_.validation) reports_.validation(step, *loss);

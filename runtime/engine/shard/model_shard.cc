@@ -93,6 +93,12 @@ absl::Status ModelShard::Allocate() {
   ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
   ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(scalars));
   ASSIGN_OR_RETURN(scratch_buffer_, device_.queue->Allocate(need.conversions + need.logits));
+  if (options_.buffers.goes_ahead) {
+    const int64_t parameters = arena_->Whole(Part::kParameter).elements,
+                  elements = parameters + AdvanceScratchElements(parameters);
+    ASSIGN_OR_RETURN(ahead_buffer_, device_.queue->Allocate({elements * SizeOf(Dtype::kF32).value}));
+    before_ = {ahead_buffer_.get(), 0, parameters};
+  }
   Carver carver(*scratch_buffer_);
   const auto take = [&](Bytes size) {
     return size == Bytes{} ? Slice{} : carver.Take(size.value / SizeOf(Dtype::kF32).value, Dtype::kF32);
@@ -312,18 +318,70 @@ absl::Status ModelShard::UpdateParameters(const Update& update) {
   return ZeroGradients();
 }
 
+absl::Status ModelShard::Copy(const Slice& from, const Slice& to) {
+  return device_.ops->Cast({.x = from, .y = to, .elements = from.elements});
+}
+
+absl::Status ModelShard::AdvanceParameters(const Update& update) {
+  const Slice parameters = arena_->Whole(Part::kParameter);
+  RETURN_IF_ERROR(Copy(parameters, before_));
+  // The moments are read from copies, a part of them at a time: the update is one op, which writes them.
+  const int64_t most = AdvanceScratchElements(parameters.elements) / 2;
+  const auto scratch = [&](int64_t first, int64_t elements) {
+    return Slice{ahead_buffer_.get(), (parameters.elements + first) * SizeOf(Dtype::kF32).value, elements};
+  };
+  for (const OwnedRun& run : arena_->OwnedOnDevice()) {
+    for (int64_t first = 0; first < run.elements; first += most) {
+      OwnedRun part = run;
+      part.offset += first;
+      part.place += first;
+      part.elements = std::min(most, run.elements - first);
+      const Slice m = scratch(0, part.elements), v = scratch(most, part.elements);
+      RETURN_IF_ERROR(Copy(arena_->Owned(Part::kFirstMoment, part), m));
+      RETURN_IF_ERROR(Copy(arena_->Owned(Part::kSecondMoment, part), v));
+      RETURN_IF_ERROR(UpdateOwned(part, update, arena_->Owned(Part::kParameter, part), m, v));
+    }
+  }
+  advanced_ = update;
+  device_.ops->ParametersChanged();
+  return absl::OkStatus();
+}
+
+absl::Status ModelShard::SettleParameters(const std::optional<Update>& update) {
+  const bool holds = update.has_value() && update == advanced_;
+  advanced_.reset();
+  if (!holds) {
+    RETURN_IF_ERROR(Copy(before_, arena_->Whole(Part::kParameter)));
+    device_.ops->ParametersChanged();
+    return update.has_value() ? UpdateParameters(*update) : ZeroGradients();
+  }
+  // The parameters as they were become, by the same op, what they are already: only the moments matter.
+  for (const OwnedRun& run : arena_->OwnedOnDevice()) {
+    Slice before = arena_->Owned(Part::kParameter, run);
+    before.buffer = before_.buffer;
+    RETURN_IF_ERROR(UpdateOwned(run, *update, before));
+  }
+  return ZeroGradients();
+}
+
 absl::Status ModelShard::UpdateLayer(BlockId layer, const Update& update) {
   for (const OwnedRun& run : arena_->OwnedOfLayer(layer)) RETURN_IF_ERROR(UpdateOwned(run, update));
   return absl::OkStatus();
 }
 
-absl::Status ModelShard::UpdateOwned(const OwnedRun& run, const Update& update) {
+absl::Status ModelShard::UpdateOwned(const OwnedRun& run, const Update& update, const Slice& parameters) {
+  return UpdateOwned(run, update, parameters, arena_->Owned(Part::kFirstMoment, run),
+                     arena_->Owned(Part::kSecondMoment, run));
+}
+
+absl::Status ModelShard::UpdateOwned(const OwnedRun& run, const Update& update, const Slice& parameters,
+                                     const Slice& m, const Slice& v) {
   update_ranges_.clear();
-  const std::vector<PlacedParameter>& parameters = arena_->layout().parameters;
-  auto placed = std::partition_point(
-      parameters.begin(), parameters.end(),
-      [&](const PlacedParameter& before) { return before.offset + before.spec.elements <= run.offset; });
-  for (; placed != parameters.end() && placed->offset < run.offset + run.elements; ++placed) {
+  const std::vector<PlacedParameter>& tensors = arena_->layout().parameters;
+  auto placed = std::partition_point(tensors.begin(), tensors.end(), [&](const PlacedParameter& before) {
+    return before.offset + before.spec.elements <= run.offset;
+  });
+  for (; placed != tensors.end() && placed->offset < run.offset + run.elements; ++placed) {
     const float weight_decay = placed->spec.decays ? update.weight_decay : 0.0f;
     const int64_t first = std::max(placed->offset, run.offset) - run.offset,
                   end = std::min(placed->offset + placed->spec.elements - run.offset, run.elements);
@@ -333,10 +391,10 @@ absl::Status ModelShard::UpdateOwned(const OwnedRun& run, const Update& update) 
       update_ranges_.push_back({first, end - first, weight_decay});
     }
   }
-  return device_.ops->AdamW({.parameter = arena_->Owned(Part::kParameter, run),
+  return device_.ops->AdamW({.parameter = parameters,
                              .gradient = arena_->Owned(Part::kGradient, run),
-                             .m = arena_->Owned(Part::kFirstMoment, run),
-                             .v = arena_->Owned(Part::kSecondMoment, run),
+                             .m = m,
+                             .v = v,
                              .ranges = update_ranges_,
                              .learning_rate = update.learning_rate,
                              .beta1 = update.beta1,

@@ -115,10 +115,17 @@ class ModelShard {
     float learning_rate = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, weight_decay = 0;
     float gradient_scale = 1;
     int64_t step = 1;
+    friend bool operator==(const Update&, const Update&) = default;
   };
   // AdamW on every parameter that it owns and that lives on the device, decay where ParameterSpec says; then zeroes
   // all of their gradients.
   absl::Status UpdateParameters(const Update& update);
+  // Parameters become what UpdateParameters(update) would make of them; moments and gradients stay, and the parameters
+  // are kept as they were. Of a shard whose options.buffers go ahead, all of which lives on the device.
+  absl::Status AdvanceParameters(const Update& update);
+  // Behind AdvanceParameters, instead of UpdateParameters. With the same `update` what was made of the parameters since
+  // holds; otherwise they are what they were before, updated by it, or, without one, as they were. Gradients are zero.
+  absl::Status SettleParameters(const std::optional<Update>& update);
   // The same in the windows of a layer that lives on the host, whose gradients stay.
   absl::Status UpdateLayer(BlockId layer, const Update& update);
   absl::Status ZeroGradients();                 // of what lives on the device
@@ -128,7 +135,13 @@ class ModelShard {
 
  private:
   ModelShard(Device& device, const ShardOptions& options) : device_(device), options_(options) {}
-  absl::Status UpdateOwned(const OwnedRun& run, const Update& update);
+  absl::Status UpdateOwned(const OwnedRun& run, const Update& update) {
+    return UpdateOwned(run, update, arena_->Owned(ParameterArena::Part::kParameter, run));
+  }
+  absl::Status UpdateOwned(const OwnedRun& run, const Update& update, const Slice& parameters);
+  absl::Status UpdateOwned(const OwnedRun& run, const Update& update, const Slice& parameters, const Slice& m,
+                           const Slice& v);
+  absl::Status Copy(const Slice& from, const Slice& to);
   absl::Status Allocate();
   // The device's ops, of which other shards may have made use since the last pass, with this one's scratch.
   Ops& PassOps();
@@ -162,6 +175,10 @@ class ModelShard {
   BoundaryBuffers boundaries_;
   std::vector<std::list<ChunkPasses>> passes_;  // by chunk, one of each size
   std::vector<AdamWRange> update_ranges_;
+  // Of a shard that goes ahead: its parameters as they were, as the arena has them, and scratch behind them.
+  std::unique_ptr<Buffer> ahead_buffer_;
+  Slice before_;                    // empty: it does not
+  std::optional<Update> advanced_;  // by what, since the last update
   std::vector<NormRun> norm_runs_;
   // The loss sum, then the squared norm of each of the runs: as the device has them.
   std::vector<double> scalars_;

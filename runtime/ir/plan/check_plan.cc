@@ -29,6 +29,7 @@ class Checker {
     CheckBatch();
     CheckOptimizerWeights();
     CheckWindows();
+    CheckPostValidation();
     // Orders are held against visits, of which a plan in order has some.
     if (violations_.empty()) CheckOrders();
     // A program can be compiled only for a plan that is otherwise in order.
@@ -281,6 +282,22 @@ class Checker {
                                     holders.front().value(), " holds block ", layer.value(),
                                     ", too, and says ", "otherwise"));
       }
+    }
+  }
+
+  // What goes ahead is undone on the device alone.
+  void CheckPostValidation() {
+    if (!plan_.post_validation) return;
+    const auto convict = [&](std::string objection) {
+      Convict(Kind::kPostValidation, absl::StrCat("post_validation: true; then ", objection));
+    };
+    if (plan_.shards_optimizer) convict("shards_optimizer must be false");
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const Unit& unit = plan_.units[u];
+      if (unit.has_windows())
+        convict(absl::StrCat("units[", u, "].window_layers must be 0, not ", unit.window_layers));
+      if (unit.activations_home != ActivationsHome::kDevice)
+        convict(absl::StrCat("units[", u, "].activations_home must be device"));
     }
   }
 

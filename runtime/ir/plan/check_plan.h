@@ -24,6 +24,7 @@ struct PlanViolation {
     kOptimizerWeight,
     kWindow,
     kHome,
+    kPostValidation,
     kMemory,
     kHostMemory
   };

@@ -98,6 +98,21 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
       {"no units", [](Plan& p) { p.units.clear(); }, Kind::kEmpty, "units"},
       {"no routes", [](Plan& p) { p.routes.clear(); }, Kind::kEmpty, "routes"},
       {"unknown device", [](Plan& p) { p.units[1].devices[0] = "x/9"; }, Kind::kUnknownDevice, "x/9"},
+      {"post-validation of a sharded optimizer",
+       [](Plan& p) { p.post_validation = p.shards_optimizer = true; }, Kind::kPostValidation,
+       "post_validation: true; then shards_optimizer must be false"},
+      {"post-validation of layers on the host",
+       [](Plan& p) {
+         p.post_validation = true;
+         p.units[0].window_layers = 1;
+       },
+       Kind::kPostValidation, "post_validation: true; then units[0].window_layers must be 0, not 1"},
+      {"post-validation of activations on the host",
+       [](Plan& p) {
+         p.post_validation = true;
+         p.units[1].activations_home = ActivationsHome::kHost;
+       },
+       Kind::kPostValidation, "post_validation: true; then units[1].activations_home must be device"},
       {"more windows than layers", [](Plan& p) { p.units[0].window_layers = 2; }, Kind::kWindow,
        "units[0].window_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
       {"layers on the peers, and nobody owns a part",

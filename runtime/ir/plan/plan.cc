@@ -207,6 +207,7 @@ std::string Describe(const Plan& plan) {
     };
     absl::StrAppend(&text, ", optimizer sharded ", absl::StrJoin(plan.units, ":", weight));
   }
+  if (plan.post_validation) absl::StrAppend(&text, ", post-validation");
   absl::StrAppend(&text, ": ");
   const char* route_separator = "";
   for (const Route& route : plan.routes) {

@@ -110,6 +110,12 @@ struct Plan {
   // units (ZeRO-1, Rajbhandari et al. 2020, section 5.1): each updates its share, and gives the others the
   // result. Otherwise each has the state of all that it holds, and updates all of it.
   bool shards_optimizer = false;
+  // Whether units go ahead before the norms of all are known (post-validation of the optimizer, Qi et al. 2023, section
+  // 4): a unit whose own gradients are complete updates its parameters as if none were clipped, and begins with the
+  // next step's forwards. What the sum of norms does not bear out is made again from the parameters as they were, to
+  // the bit. So steps stand staggered along a pipeline, each unit with its own update between them. All parameters,
+  // activations and the optimizer's state of all units live on their devices then, and are not sharded.
+  bool post_validation = false;
   std::vector<Unit> units;
   std::vector<Route> routes;  // any of them may visit a unit
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -173,7 +179,8 @@ std::vector<int> MicroBatchSizesOf(const Plan& plan);
 
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
 // 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1";
-// where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units. Of a unit it
+// where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units; where units go
+// ahead of norms, "... post-validation: [...". Of a unit it
 // also says what is not the usual: "[c/cpu0+c/cpu1 in shares of 3:1 heads, 20:12 columns sequence parallel
 // blocks 0-7 in bf16 recomputing layers]".
 std::string Describe(const Plan& plan);

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/model/row_counts.h"
 #include "runtime/ir/program/assign_buffers.h"
+#include "runtime/ir/program/going_ahead.h"
 #include "runtime/ir/program/layer_windows.h"
 #include "runtime/ir/program/program.h"
 #include "runtime/ir/program/schedule.h"
@@ -16,10 +18,12 @@ namespace {
 
 class Compiler {
  public:
-  Compiler(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose)
+  Compiler(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose, StepEnds ends)
       : plan_(plan),
         shape_(shape),
         purpose_(purpose),
+        ends_(ends),
+        going_ahead_(plan),
         place_(PlaceOf(plan, rank)),
         unit_(plan.units[place_.unit]) {
     program_.rank = rank;
@@ -43,6 +47,7 @@ class Compiler {
         if (op.kind == OpKind::kInputGradient) op.kind = OpKind::kBackward;
       }
     }
+    PutAheadFirst();
     if (purpose_ == Purpose::kTrain || unit_.lives_on_peers())
       program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
     for (const Visit& visit : program_.visits) {
@@ -68,7 +73,7 @@ class Compiler {
     }
     if (purpose_ == Purpose::kTrain) EmitReductions();
     EmitEnd();
-    return std::move(program_);
+    return WithEnds(program_, instructions_ahead_, ends_);
   }
 
  private:
@@ -80,6 +85,29 @@ class Compiler {
     program_.buffers.sequence_parallel = unit_.sequence_parallel;
     program_.buffers.windows = unit_.window_layers;
     program_.buffers.home = unit_.layers_home;
+    program_.buffers.goes_ahead = purpose_ == Purpose::kTrain && going_ahead_.ForwardsOf(place_.unit) > 0;
+  }
+
+  bool GoesAhead(StageId stage, MicroBatchId micro_batch) const {
+    return purpose_ == Purpose::kTrain && going_ahead_.Contains(stage, micro_batch);
+  }
+  bool GoesAhead(const UnitOp& op) const {
+    const Visit& visit = program_.visits[op.visit];
+    const bool forward = op.kind == OpKind::kForward || op.kind == OpKind::kReceiveActivation;
+    return forward && GoesAhead(visit.stage, visit.first_micro_batch + op.micro_batch);
+  }
+  // What may be made in the step before comes before all else, messages that are taken in early among that.
+  void PutAheadFirst() {
+    std::stable_partition(order_.begin(), order_.end(), [&](const UnitOp& op) { return GoesAhead(op); });
+  }
+  // What the forwards that go ahead send to units that take it in later. It goes with the rest of the step.
+  void EndAhead() {
+    instructions_ahead_ = static_cast<int>(program_.instructions.size());
+    for (const auto& [visit, i] : sent_later_) {
+      visit_ = visit;
+      EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
+    }
+    sent_later_.clear();
   }
 
   // The passes with their messages. Their operands name contents by visit and micro-batch; buffers come
@@ -88,6 +116,7 @@ class Compiler {
     // A pass, and a message on each side.
     program_.instructions.reserve(3 * order_.size() + 3 * program_.slices.size() + 3);
     for (size_t i = 0; i < order_.size();) {
+      if (instructions_ahead_ < 0 && !GoesAhead(order_[i])) EndAhead();
       // Those that go through the chunk together, a piece at a time.
       passes_.clear();
       const OpKind kind = order_[i].kind;
@@ -255,8 +284,17 @@ class Compiler {
         if (recomputes() && HaveLayer(shape_.model, {piece})) forward.operands[3] = MakeLayer(true);
         last_forward_ = AddPiece(forward);
         if (ends && homed_[forward.operands[0].buffer.index]) EmitStoreOfStash(i);
-        if (!at().last() && ends) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
+        if (!at().last() && ends) EmitSendOfOutput(i);
       }
+    }
+  }
+
+  void EmitSendOfOutput(int i) {
+    const MicroBatchId micro_batch = at().first_micro_batch + i;
+    if (GoesAhead(at().stage, micro_batch) && !GoesAhead(at().stage + 1, micro_batch)) {
+      sent_later_.emplace_back(visit_, i);
+    } else {
+      EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
     }
   }
 
@@ -635,10 +673,14 @@ class Compiler {
   const Plan& plan_;
   const TrainingShape& shape_;
   const Purpose purpose_;
+  const StepEnds ends_;
+  const GoingAhead going_ahead_;
   const RankPlace place_;
   const Unit& unit_;
   StepProgram program_;
   std::vector<UnitOp> order_;
+  int instructions_ahead_ = -1;  // the first ones, of forwards that may go ahead; -1: not yet known
+  std::vector<std::pair<int, int>> sent_later_;  // by those, of visits and micro-batches
   bool forwards_ended_ = false;
   bool goes_together_ = false;  // all micro-batches through a layer, then through the next one
   std::vector<size_t> passes_;  // at hand, indices into order_: of one kind and chunk
@@ -663,8 +705,9 @@ class Compiler {
 
 }  // namespace
 
-StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose) {
-  return Compiler(plan, rank, shape, purpose).Run();
+StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose,
+                        StepEnds ends) {
+  return Compiler(plan, rank, shape, purpose, ends).Run();
 }
 
 }  // namespace medley

@@ -50,6 +50,11 @@ Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks
   return {8 * (1 + std::max(most, norm_runs))};
 }
 
+int64_t AdvanceScratchElements(int64_t parameters) {
+  constexpr int64_t kMostAtOnce = int64_t{4} << 20;
+  return 2 * std::min(parameters, kMostAtOnce);
+}
+
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
                     int micro_batch_sequences, const BufferCounts& buffers, const OptimizerShard* optimizer) {
   const RowCounts rows = RowCountsOf(buffers, int64_t{micro_batch_sequences} * sequence);
@@ -79,6 +84,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
       moments += buffers.windows * layers.most_moments() - their_moments;
     }
   }
+  const int64_t kept_for_update = buffers.goes_ahead ? parameters + AdvanceScratchElements(parameters) : 0;
   const BufferSizes sizes = {local, chunks, rows, type, buffers.recompute};
   Bytes activations, boundaries, stashes_at_home;
   for (int k = 0; k < kBufferKinds; ++k) {
@@ -94,7 +100,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   const int64_t element = SizeOf(Dtype::kF32).value;  // of master weights, sums and optimizer state
   return {.parameters = {element * parameters},
           .gradients = {element * gradients},
-          .optimizer = {element * moments},
+          .optimizer = {element * (moments + kept_for_update)},
           .activations = activations,
           .boundaries = boundaries,
           .workspace = WorkspaceBytes(local, chunks, sequence, rows, type, buffers.ranks) +

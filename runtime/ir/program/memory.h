@@ -11,9 +11,11 @@ namespace medley {
 
 struct RankMemory {
   // What lives on the device, and the windows of what lives elsewhere.
-  Bytes parameters;   // f32
-  Bytes gradients;    // f32
-  Bytes optimizer;    // AdamW's m and v of what the rank owns, f32
+  Bytes parameters;  // f32
+  Bytes gradients;   // f32
+  // AdamW's m and v of what the rank owns, f32; of a rank that goes ahead of norms, beside them its parameters as they
+  // were and scratch (AdvanceScratchElements).
+  Bytes optimizer;
   Bytes activations;  // kept from forward to backward, all micro-batches in flight
   Bytes boundaries;   // inputs, outputs and their gradients on their way
   Bytes workspace;    // scratch of one block's pass, and ScalarBytes
@@ -56,6 +58,9 @@ Bytes BufferBytes(const Plan& plan, const StepProgram& program, const TrainingSh
 // Of the workspace of such a rank: sums that leave the device, and what the ranks of its unit tell each
 // other.
 Bytes CollectiveBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
+
+// In which copies of m and v are advanced beside so many parameters, a part of them at a time: elements, half of each.
+int64_t AdvanceScratchElements(int64_t parameters);
 
 // Sums that leave the device, f64: the loss, and a squared norm of each of the most runs (NormRun) that the
 // segments of a holder of `chunks` can have where it has all of their sums; or of `norm_runs`, if there are

@@ -128,6 +128,8 @@ std::string NameOf(InstructionKind kind) {
       return "norm";
     case InstructionKind::kReduceScalars:
       return "reduce scalars";
+    case InstructionKind::kAdvanceParameters:
+      return "advance parameters";
     case InstructionKind::kUpdateParameters:
       return "update";
     case InstructionKind::kGatherParameters:

@@ -39,6 +39,9 @@ enum class InstructionKind : uint8_t {
   // Clips and steps the optimizer on what the rank owns of what lives on the device, and zeroes the gradients;
   // or of a layer that lives on the host.
   kUpdateParameters,
+  // The parameters on the device become what the update would make of them if no norm were to be clipped; those that
+  // they were are kept for it.
+  kAdvanceParameters,
   kGatherParameters,  // the owners of a slice give it to all of its holders (all-gather)
   // Of a unit whose layers live in host memory: what the operand says of one layer. Of one whose activations do: what
   // a micro-batch keeps of a chunk. (Of one whose layers live with
@@ -124,7 +127,8 @@ struct Instruction {
   // On the wire, of sends and receives; of the slice, of what IsOfSlice; of a rank's share, of
   // kReduceScalars; of all norms, of kJoinGradients; copied, of kFetch and kStore.
   Bytes bytes;
-  Bytes offset;  // in its operand, of sends and receives
+  Bytes offset;            // in its operand, of sends and receives
+  bool next_step = false;  // it is made ahead for the step after this one, whose micro-batch it names
   // Instructions, beside the previous one of the stream; -1: none.
   std::array<int, 5> waits_for = {-1, -1, -1, -1, -1};
 
@@ -157,6 +161,7 @@ struct BufferCounts {
   int ranks = 1;                           // of the unit; what they exchange within passes needs scratch
   int member = 0;                          // the rank's place among them
   bool sequence_parallel = false;          // the unit's: its ranks have their own rows (OwnRows)
+  bool goes_ahead = false;  // of the norms: parameters are kept as they were before (kAdvanceParameters)
 
   int of(BufferKind kind, int chunk = 0) const;
   int& of(BufferKind kind, int chunk = 0);
@@ -169,6 +174,13 @@ RowCounts RowCountsOf(const BufferCounts& buffers, int64_t rows);
 
 enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
 
+// How a training step follows the one before, and is followed (going_ahead.h), in a plan with post-validation: as here,
+// but for the first and the last step, what validation follows, and what was made ahead in vain.
+struct StepEnds {
+  bool begins_ahead = true;  // its first forwards were made in the step before
+  bool goes_ahead = true;    // it makes those of the next step
+};
+
 struct StepProgram {
   Rank rank;
   UnitId unit;
@@ -178,8 +190,10 @@ struct StepProgram {
   BufferCounts buffers;
 };
 
-// Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/ir/plan/check_plan.h).
-StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose);
+// Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/ir/plan/check_plan.h). Programs of one
+// purpose that differ in their ends alone have the same buffers.
+StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose,
+                        StepEnds ends = {});
 
 bool IsReceive(InstructionKind kind);
 bool IsGather(InstructionKind kind);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/ir/program/going_ahead.h"
 #include "runtime/ir/program/program.h"
 #include "runtime/ir/program/random_plan.h"
 
@@ -18,10 +19,12 @@ namespace medley {
 // is read, all rows of it.
 class ProgramMachine {
  public:
-  ProgramMachine(const PlannedShape& planned, Purpose purpose, uint64_t seed)
-      : planned_(planned), purpose_(purpose), state_(seed) {
+  // `steps`: of training, in a row, beyond which what was made ahead of the next one is left.
+  ProgramMachine(const PlannedShape& planned, Purpose purpose, uint64_t seed, int steps = 1)
+      : planned_(planned), purpose_(purpose), steps_(steps), state_(seed) {
     for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
-      programs_.push_back(CompileStep(planned.plan, rank, planned.shape, purpose));
+      programs_.push_back(steps == 1 ? CompileStep(planned.plan, rank, planned.shape, purpose)
+                                     : StepsInARow(planned.plan, rank, planned.shape, steps));
       done_.emplace_back(programs_.back().instructions.size(), false);
     }
   }
@@ -46,7 +49,10 @@ class ProgramMachine {
     for (const auto& done : done_) {
       if (std::find(done.begin(), done.end(), false) != done.end()) return false;
     }
-    CHECK(held_.empty());
+    int micro_batches = 0;
+    for (const Route& route : planned_.plan.routes) micro_batches += route.micro_batches;
+    for (const auto& [key, content] : held_)
+      CHECK((steps_ > 1 && content.micro_batch >= steps_ * micro_batches));
     CheckHome();
     return true;
   }
@@ -490,6 +496,7 @@ class ProgramMachine {
 
   const PlannedShape& planned_;
   const Purpose purpose_;
+  const int steps_;
   uint64_t state_;
   // By rank, kind of pass, visit and micro-batch: how far it has gone.
   std::map<std::tuple<int, Kind, int, int>, BlockId> reached_;
