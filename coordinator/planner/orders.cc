@@ -9,6 +9,7 @@
 #include "coordinator/planner/order_problem.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/unit_op.h"
+#include "runtime/ir/program/evaluate_orders.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/order_bound.h"
 #include "runtime/ir/program/synthesise_orders.h"
@@ -52,6 +53,27 @@ void JoinWhatTakesNoTime(const TimedPipeline& pipeline, std::vector<UnitOrder>& 
   }
 }
 
+bool MayGoAhead(const Plan& plan) {
+  return !plan.shards_optimizer && std::none_of(plan.units.begin(), plan.units.end(), [](const Unit& unit) {
+    return unit.has_windows() || unit.activations_home != ActivationsHome::kDevice;
+  });
+}
+
+// `plan` with post-validation, in which units make some forwards more ahead of the norms than they have time for if
+// none waits for a message or for its update: as many as make steps shortest.
+std::optional<PredictedPlan> BestAhead(const PlanningProblem& problem, Plan plan,
+                                       const std::vector<int>& ahead) {
+  constexpr int kMostMore = 3;
+  plan.post_validation = true;
+  std::optional<PredictedPlan> best;
+  for (int more = 0; more <= kMostMore; ++more) {
+    for (size_t u = 0; u < plan.units.size(); ++u) plan.units[u].forwards_ahead = ahead[u] + more;
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
+    if (seconds.ok() && (!best || *seconds < best->step_seconds)) best = {plan, *seconds};
+  }
+  return best;
+}
+
 }  // namespace
 
 bool HasPipeline(const Plan& plan) {
@@ -60,17 +82,21 @@ bool HasPipeline(const Plan& plan) {
 }
 
 std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem, const Plan& plan,
-                                                  double below_seconds) {
+                                                  double below_seconds, OrderGoal goal) {
   const absl::StatusOr<OrderProblem> made = MakeOrderProblem(problem, plan);
   if (!made.ok()) return std::nullopt;
-  SynthesisOptions options = {
-      .memory_limit = made->memory_limit, .goal = OrderGoal::kMakespan, .work_limit = kWorkLimit};
+  SynthesisOptions options = {.memory_limit = made->memory_limit, .goal = goal, .work_limit = kWorkLimit};
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (LeastSeconds(made->pipeline, options.memory_limit, options.goal) >= below_seconds) break;
     SynthesisedOrders found = SynthesiseOrders(made->pipeline, options);
     if (found.orders.empty()) break;
     JoinWhatTakesNoTime(made->pipeline, found.orders);
+    std::vector<int> ahead;
+    if (goal == OrderGoal::kPeriod) ahead = ForwardsBeforeNorms(made->pipeline, found.orders);
     Plan listed = WithOrders(plan, std::move(found.orders));
+    if (goal == OrderGoal::kPeriod) {
+      if (std::optional<PredictedPlan> best = BestAhead(problem, listed, ahead); best) listed = best->plan;
+    }
     if (!TightenWhereItLacks(problem, listed, options.memory_limit)) continue;
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, listed);
     if (!seconds.ok() || *seconds >= below_seconds) break;
@@ -85,9 +111,14 @@ std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
   std::optional<PredictedPlan> best;
   for (const PredictedPlan& each : plans) {
     if (stop != nullptr && stop->load(std::memory_order_relaxed)) break;
-    const double below = best ? best->step_seconds : named.step_seconds * (1 - kLeastGain);
-    std::optional<PredictedPlan> listed = WithSynthesisedOrder(problem, each.plan, below);
-    if (listed) best = std::move(listed);
+    const bool may_go_ahead = problem.constraints.post_validation && MayGoAhead(each.plan);
+    for (const OrderGoal goal : {OrderGoal::kMakespan, OrderGoal::kPeriod}) {
+      if (goal == OrderGoal::kPeriod && !may_go_ahead) continue;
+      const double below = best ? best->step_seconds * (goal == OrderGoal::kPeriod ? 1 - kLeastGain : 1)
+                                : named.step_seconds * (1 - kLeastGain);
+      std::optional<PredictedPlan> listed = WithSynthesisedOrder(problem, each.plan, below, goal);
+      if (listed) best = std::move(listed);
+    }
   }
   return best;
 }
@@ -100,7 +131,11 @@ std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& c
   std::string text = "synthesised: predicted ";
   Plan same = chosen.plan;
   same.schedule = Schedule::kOneForwardOneBackward;
-  for (Unit& unit : same.units) unit.order.clear();
+  same.post_validation = false;
+  for (Unit& unit : same.units) {
+    unit.order.clear();
+    unit.forwards_ahead = -1;
+  }
   const absl::StatusOr<double> seconds = PredictStepSeconds(problem, same);
   if (seconds.ok() && !(same == named.plan) && FitsMemory(problem, same))
     absl::StrAppend(&text, faster_than(*seconds), " faster than the same plan under 1f1b, and ");
@@ -110,6 +145,8 @@ std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& c
   } else {
     absl::StrAppend(&text, "the best plan with a named schedule");
   }
+  if (chosen.plan.post_validation)
+    absl::StrAppend(&text, ", in steps that go ahead of the norms of all where nothing is clipped");
   absl::StrAppend(&text, named_is_proven ? " (proven to be the best of those)" : " that was found",
                   "; nothing is proven of plans with orders of their own");
   return text;

@@ -6,6 +6,7 @@
 
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/order_bound.h"
 
 // Orders of passes for the times that are predicted of a plan, beside the schedules that have names.
 namespace medley {
@@ -21,9 +22,11 @@ bool HasPipeline(const Plan& plan);
 
 // `plan` with passes in an order that is synthesised for them, the rest being as it is. It fits the memory of
 // its devices by the same model as any plan, and is predicted below `below_seconds`; none: no such order was
-// found. Equal arguments give equal plans. Pure.
+// found. The order is made for a step by itself, or, with the goal of a short period, for steps that follow each
+// other with post-validation. Equal arguments give equal plans. Pure.
 std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem, const Plan& plan,
-                                                  double below_seconds);
+                                                  double below_seconds,
+                                                  OrderGoal goal = OrderGoal::kMakespan);
 
 // The best of `plans`, which are valid and have named schedules, with a synthesised order; none: none is
 // predicted to be faster than `named` by more than kLeastGain of its time. Once `stop` is set, if it is not null: of

@@ -106,6 +106,36 @@ TEST_CASE("where an order pays off it is chosen, fits, and is told of") {
   CHECK(again->orders == chosen->orders);
 }
 
+TEST_CASE("where units may go ahead of norms the order is made for steps that stand staggered") {
+  PlanningProblem problem = UnevenPipeline();
+  problem.shape.model.tied_head = false;
+  for (DeviceCost& device : problem.devices) device.times = problem.devices.back().times;
+  const auto waits = ChoosePlan(problem);
+  REQUIRE(waits.ok());
+  CHECK_FALSE(waits->plan.post_validation);
+  problem.constraints.post_validation = true;
+  const auto goes = ChoosePlan(problem);
+  REQUIRE(goes.ok());
+  CheckValid(problem, goes->plan);
+  CHECK(goes->plan.post_validation);
+  CHECK(goes->step_seconds == Approx(*PredictStepSeconds(problem, goes->plan)));
+  CHECK(goes->step_seconds < 0.97 * waits->step_seconds);
+  // No step is shorter than the work of the busiest unit.
+  CHECK(goes->step_seconds >= 6 * 3 * 1.6);
+  CHECK(goes->orders.find("go ahead of the norms") != std::string::npos);
+  // Where keeping the parameters as they were takes more than there is left, none does.
+  PlanningProblem tight = problem;
+  for (size_t d = 0; d < tight.devices.size(); ++d) {
+    Bytes most;
+    for (Rank rank = 0; rank < 3; ++rank)
+      most = std::max(most, MemoryOfRank(waits->plan, rank, problem.shape).total());
+    tight.devices[d].room.memory = most;
+  }
+  const auto cannot = ChoosePlan(tight);
+  REQUIRE(cannot.ok());
+  CheckValid(tight, cannot->plan);
+}
+
 TEST_CASE("orders keep to the memory that is left, and where nothing is left there is none") {
   const PlanningProblem plenty = UnevenPipeline();
   const Plan plan = ThreeStages(Schedule::kOneForwardOneBackward);

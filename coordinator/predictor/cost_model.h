@@ -77,6 +77,7 @@ struct PlanConstraints {
   std::vector<Schedule> schedules = {std::begin(kPlannedSchedules), std::end(kPlannedSchedules)};
   // Whether the passes of the best plans found with those may be put in an order of their own (kListed).
   bool synthesised_orders = false;
+  bool post_validation = false;  // and those go ahead of norms (Plan::post_validation)
   // Whether, where plans do not fit otherwise, units may recompute and have their layers in host memory, and units
   // that hold the same parameters share the optimizer's state.
   bool saves_memory = false;

@@ -9,7 +9,9 @@
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/evaluate_orders.h"
 #include "runtime/ir/program/random_plan.h"
+#include "runtime/ir/program/synthesise_orders.h"
 
 namespace medley {
 namespace {
@@ -232,6 +234,48 @@ TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
                                           Pipeline(ends, micro_batches, Schedule::kZeroBubbleH1));
   REQUIRE(seconds.ok());
   CHECK(*seconds == Approx(3 * micro_batches + stages - 1));
+}
+
+TEST_CASE("steps that go ahead of norms stand staggered, and take no less than the work of a unit") {
+  PlanningProblem problem = Uniform(4, 8, 12);
+  // The gradients of a table that both ends have are summed before either is updated.
+  problem.shape.model.tied_head = false;
+  const auto seconds = [&](Plan plan, bool ahead) {
+    plan.post_validation = ahead;
+    const absl::StatusOr<StepPrediction> prediction = PredictStep(problem, plan);
+    INFO(prediction.status().ToString());
+    REQUIRE(prediction.ok());
+    double first = kInstant;
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const RankPrediction& of_rank = prediction->ranks[rank];
+      for (const InstructionTime& time : of_rank.timeline) first = std::min(first, time.start_seconds);
+      CHECK(of_rank.busy_seconds <= prediction->step_seconds * (1 + 1e-12));
+      CHECK(of_rank.timeline.size() ==
+            CompileStep(plan, rank, problem.shape, Purpose::kTrain).instructions.size());
+    }
+    CHECK(first == 0);
+    return prediction->step_seconds;
+  };
+  const Plan alone = Pipeline({10}, 12, Schedule::kOneForwardOneBackward);
+  CHECK(seconds(alone, true) == Approx(seconds(alone, false)));
+  // The first unit of 1F1B waits for its last gradient whoever else is ahead.
+  const Plan alternates = Pipeline({3, 5, 7, 10}, 12, Schedule::kOneForwardOneBackward);
+  CHECK(seconds(alternates, true) == Approx(seconds(alternates, false)));
+  // One that may keep more has work while it waits, and the last one's end is the next step's begin.
+  Plan staggers = alternates;
+  TimedPipeline pipeline = NominalPipeline(staggers);
+  for (TimedStage& stage : pipeline.routes[0].stages)
+    stage.forward_seconds = stage.input_gradient_seconds = stage.weight_gradient_seconds = 2;
+  const SynthesisedOrders found =
+      SynthesiseOrders(pipeline, {.memory_limit = std::vector<double>(4, 100.0), .goal = OrderGoal::kPeriod});
+  staggers.schedule = Schedule::kListed;
+  for (int unit = 0; unit < 4; ++unit) staggers.units[unit].order = found.orders[unit];
+  CHECK(seconds(staggers, false) > 12 * 6 + 5);
+  const std::vector<int> ahead = ForwardsBeforeNorms(pipeline, found.orders);
+  for (int unit = 0; unit < 4; ++unit) {
+    staggers.units[unit].forwards_ahead = ahead[unit];
+  }
+  CHECK(seconds(staggers, true) == Approx(12 * 6));
 }
 
 TEST_CASE("a balanced pipeline without messages fills and drains once, under both schedules") {

@@ -9,9 +9,17 @@
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/going_ahead.h"
 #include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
+namespace {
+
+// Of what is read and written for a parameter, in elements: it is copied, m and v are copied, and all three are updated;
+// an update updates them and zeroes the gradient.
+constexpr double kAdvanceOverUpdate = (2.0 + 4 + 7) / (7 + 1);
+
+}  // namespace
 
 StepSimulator::StepSimulator(const PlanningProblem& problem)
     : StepSimulator(problem, nullptr, std::make_unique<Reductions>(problem)) {}
@@ -48,18 +56,30 @@ absl::StatusOr<double> StepSimulator::Run(const Plan& plan) {
   RETURN_IF_ERROR(CompileAndCost(plan));
   BuildTasks(plan);
   RETURN_IF_ERROR(Simulate());
+  origin_seconds_ = 0;
+  if (!rows_.empty()) {
+    double first_seconds = tasks_.back().end_seconds;
+    for (Rank rank = 0; rank < static_cast<int>(programs_.size()); ++rank) {
+      for (int i = 0; i < static_cast<int>(programs_[rank].instructions.size()); ++i)
+        first_seconds = std::min(first_seconds, TimeOf(rank, i).start_seconds);
+    }
+    origin_seconds_ = first_seconds;
+    const auto normed = [&](int step) { return tasks_[joint_task_[first_scalars_key_ + step]].end_seconds; };
+    return normed(kStepsInARow - 1) - normed(kStepsInARow - 2);
+  }
   double step_seconds = 0;
   for (const Task& task : tasks_) step_seconds = std::max(step_seconds, task.end_seconds);
   return step_seconds;
 }
 
 InstructionTime StepSimulator::TimeOf(Rank rank, int instruction) const {
-  const InstructionTasks& tasks = tasks_of_instruction_[first_instruction_[rank] + instruction];
-  return {tasks_[tasks.first].start_seconds, tasks_[tasks.last].end_seconds};
+  const InstructionTasks& tasks = tasks_of_instruction_[IndexOf(rank, instruction)];
+  return {tasks_[tasks.first].start_seconds - origin_seconds_,
+          tasks_[tasks.last].end_seconds - origin_seconds_};
 }
 
 double StepSimulator::ComputingSeconds(Rank rank, int instruction) const {
-  const int task = tasks_of_instruction_[first_instruction_[rank] + instruction].computation;
+  const int task = tasks_of_instruction_[IndexOf(rank, instruction)].computation;
   return task < 0 ? 0 : tasks_[task].end_seconds - tasks_[task].start_seconds;
 }
 
@@ -76,6 +96,7 @@ double StepSimulator::LastBackwardSeconds(Rank rank) const {
 
 absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
   programs_.clear();
+  rows_.clear();
   costs_.clear();
   int rank = 0;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
@@ -87,7 +108,8 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
             absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
       }
       programs_.push_back(CompileStep(plan, rank, problem_.shape, Purpose::kTrain));
-      simulated_instructions_ += static_cast<int64_t>(programs_.back().instructions.size());
+      if (plan.post_validation) rows_.push_back(StepsInARow(plan, rank, problem_.shape, kStepsInARow));
+      simulated_instructions_ += static_cast<int64_t>(Simulated(rank).instructions.size());
       ASSIGN_OR_RETURN(RankCost cost, CostOf(plan, programs_.back(), device->second));
       cost.member = member++;
       costs_.push_back(std::move(cost));
@@ -222,10 +244,12 @@ void StepSimulator::BuildTasks(const Plan& plan) {
   largest_unit_ = 1;
   for (const Unit& unit : plan.units)
     largest_unit_ = std::max(largest_unit_, static_cast<int>(unit.devices.size()));
-  // One key for each message, each segment that may begin a slice of some member's part, and the scalars.
-  joint_task_.assign(2 * micro_batches * longest_route_ * largest_unit_ * largest_unit_ +
-                         SegmentCount(problem_.shape.model) * largest_unit_ + 1,
-                     -1);
+  // One key for each message, those made ahead of a further step, too; of each step one for each segment that may begin
+  // a slice of some member's part, and for the scalars.
+  const int steps = SimulatedSteps(), more = rows_.empty() ? 0 : 1;
+  first_slice_key_ = 2 * (steps + more) * micro_batches * longest_route_ * largest_unit_ * largest_unit_;
+  first_scalars_key_ = first_slice_key_ + steps * SegmentCount(problem_.shape.model) * largest_unit_;
+  joint_task_.assign(first_scalars_key_ + steps, -1);
   part_task_.clear();
   meetings_.assign(plan.units.size(), {});
   tasks_.clear();
@@ -237,11 +261,14 @@ void StepSimulator::BuildTasks(const Plan& plan) {
     first_instruction_.push_back(first);
     std::array<int, kStreams> last_of_stream;
     last_of_stream.fill(-1);
-    for (const Instruction& instruction : programs_[rank].instructions) {
+    const std::vector<Instruction>& instructions = Simulated(rank).instructions;
+    step_ = 0;
+    for (const Instruction& instruction : instructions) {
       tasks_of_instruction_.push_back(TasksOf(plan, rank, instruction));
+      step_ += instruction.kind == InstructionKind::kReduceScalars;
     }
-    for (int i = 0; i < static_cast<int>(programs_[rank].instructions.size()); ++i) {
-      const Instruction& instruction = programs_[rank].instructions[i];
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      const Instruction& instruction = instructions[i];
       const InstructionTasks& tasks = tasks_of_instruction_[first + i];
       int& last = last_of_stream[static_cast<int>(instruction.stream)];
       if (last >= 0) AddEdge(last, tasks.first);
@@ -346,13 +373,12 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
   const GradientSlice& slice = programs_[rank].slices[instruction.slice];
   const bool gathers = kind == InstructionKind::kGatherParameters;
   // Parameters of a layer that lives with its holders are gathered as often by each of them.
-  const int time = gathers ? costs_[rank].gathers[instruction.slice]++ : -1;
+  const int time = gathers ? costs_[rank].gathers[instruction.slice]++ : -1 - step_;
   int task = -1;
   if (slice.runs.empty() && !gathers) {
     // Of the holders' parts each is summed by itself.
-    const int first_key =
-        static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) * largest_unit_ - 1;
-    task = JointTask(first_key + slice.first_segment * largest_unit_ + costs_[rank].member);
+    const int segment = step_ * SegmentCount(problem_.shape.model) + slice.first_segment;
+    task = JointTask(first_slice_key_ + segment * largest_unit_ + costs_[rank].member);
   } else {
     const auto [part, is_new] =
         part_task_.try_emplace({time, slice.first_segment, slice.holders}, static_cast<int>(tasks_.size()));
@@ -418,6 +444,8 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
       return computation(instruction.blocks.size() > 0 ? cost.layer_norm_seconds : cost.norm_seconds);
     case InstructionKind::kUpdateParameters:
       return computation(instruction.blocks.size() > 0 ? cost.layer_update_seconds : cost.update_seconds);
+    case InstructionKind::kAdvanceParameters:
+      return computation(kAdvanceOverUpdate * cost.update_seconds);
     case InstructionKind::kZeroGradients:
       return computation(cost.layer_zero_seconds);
     case InstructionKind::kFetch:
@@ -436,7 +464,7 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
     case InstructionKind::kGatherParameters:
       return only(SliceTask(rank, instruction));
     case InstructionKind::kReduceScalars: {
-      const int task = JointTask(static_cast<int>(joint_task_.size()) - 1);
+      const int task = JointTask(first_scalars_key_ + step_);
       if (rank == 0) {
         std::vector<int> devices;
         for (const RankCost& other : costs_) devices.push_back(other.device);

@@ -22,6 +22,9 @@ namespace medley {
 // the last to be ready, for their first exchange would; each computes its own part; and once all have, the
 // exchanges take their time.
 //
+// Of a plan with post-validation several steps in a row are simulated, the last of which is what a step is from then on:
+// its length is the time from norm to norm, and its times begin with its first instruction.
+//
 // Keeps its buffers from run to run. Keeps references to `problem` and `reductions` (of this problem;
 // without, it has its own), which must outlive it. Not thread-safe.
 class StepSimulator {
@@ -99,6 +102,14 @@ class StepSimulator {
   };
 
   absl::Status CompileAndCost(const Plan& plan);
+  // What is simulated of a rank: its step, or several in a row.
+  const StepProgram& Simulated(Rank rank) const { return rows_.empty() ? programs_[rank] : rows_[rank]; }
+  int SimulatedSteps() const { return rows_.empty() ? 1 : kStepsInARow; }
+  // Of the simulated program, that of an instruction of its last step.
+  int IndexOf(Rank rank, int instruction) const {
+    return first_instruction_[rank] + instruction +
+           static_cast<int>(Simulated(rank).instructions.size() - programs_[rank].instructions.size());
+  }
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
   VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
   // A collective of a slice.
@@ -144,13 +155,19 @@ class StepSimulator {
   std::vector<int> processor_, host_;
   std::vector<int64_t> parameters_before_;  // of blocks, without the tied embedding
 
+  // Behind the first step of which what follows has been made ahead, and one more in which all have come to rest.
+  static constexpr int kStepsInARow = 3;
   std::vector<StepProgram> programs_;
+  std::vector<StepProgram> rows_;  // with post-validation; the last step of each is that of programs_
+  double origin_seconds_ = 0;      // when the step begins whose times are told
+  int step_ = 0;                   // of the instruction at hand, among those simulated
   std::vector<RankCost> costs_;
   int longest_route_ = 0;               // stages
   int largest_unit_ = 1;                // ranks
   std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
   std::vector<InstructionTasks> tasks_of_instruction_;
   std::vector<int> joint_task_;  // by key; -1: none yet
+  int first_slice_key_ = 0, first_scalars_key_ = 0;
   // Of slices that are parts (-1), and of parameters, by how often they have been gathered before.
   std::map<std::tuple<int, SegmentId, std::vector<Rank>>, int> part_task_;
   std::vector<std::vector<Meeting>> meetings_;  // of each unit

@@ -38,11 +38,12 @@ absl::Status StepSimulator::Simulate() {
   }
   if (ended == tasks_.size()) return absl::OkStatus();
   for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) {
-    for (int i = 0; i < static_cast<int>(programs_[rank].instructions.size()); ++i) {
-      if (TimeOf(rank, i).end_seconds >= 0) continue;
-      return absl::InternalError(
-          absl::StrCat("step programs wait for each other: rank ", rank, ", instruction ", i, " (",
-                       NameOf(programs_[rank].instructions[i].kind), ") never starts"));
+    const std::vector<Instruction>& instructions = Simulated(rank).instructions;
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      if (tasks_[tasks_of_instruction_[first_instruction_[rank] + i].last].end_seconds >= 0) continue;
+      return absl::InternalError(absl::StrCat("step programs wait for each other: rank ", rank,
+                                              ", instruction ", i, " (", NameOf(instructions[i].kind),
+                                              ") never starts"));
     }
   }
   return absl::InternalError("step programs wait for each other");

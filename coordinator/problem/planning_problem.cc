@@ -338,6 +338,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   problem.micro_batch_sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
   SetSchedules(constraints, MeasuredApart(devices, problem.micro_batch_sizes, spec, cluster),
                problem.constraints);
+  problem.constraints.post_validation = constraints.post_validation.value_or(spec.optimizer.clip_norm == 0);
   problem.constraints.saves_memory = true;
   problem.constraints.max_routes = constraints.max_routes;
   problem.constraints.max_stages = constraints.max_stages;

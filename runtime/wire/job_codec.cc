@@ -328,6 +328,7 @@ absl::StatusOr<JobConstraints> DecodeConstraints(const v1::JobSpec& spec) {
     if (std::count(decoded.schedules.begin(), decoded.schedules.end(), schedule) == 0)
       decoded.schedules.push_back(schedule);
   }
+  if (constraints.has_post_validation()) decoded.post_validation = constraints.post_validation();
   decoded.max_routes = static_cast<int>(constraints.max_routes());
   decoded.max_stages = static_cast<int>(constraints.max_stages());
   decoded.most_price_per_hour = constraints.most_price_per_hour();

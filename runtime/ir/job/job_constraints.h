@@ -21,10 +21,11 @@ struct JobConstraints {
   // Each once, kListed being an order of passes that is made for plans found with the others. Empty: all that
   // are chosen from, but kListed only where the gradient of weights was measured by itself.
   std::vector<Schedule> schedules;
-  int max_routes = 0;              // 0: any number
-  int max_stages = 0;              // 0: any number
-  double most_price_per_hour = 0;  // of all devices that it uses together; 0: any
-  int most_devices = 0;            // that it uses; 0: any number
+  std::optional<bool> post_validation;  // whether kListed may have it; none: where no gradients are clipped
+  int max_routes = 0;                   // 0: any number
+  int max_stages = 0;                   // 0: any number
+  double most_price_per_hour = 0;       // of all devices that it uses together; 0: any
+  int most_devices = 0;                 // that it uses; 0: any number
   Objective objective = Objective::kThroughput;
   double deadline_seconds = 0;  // for all steps of the job; 0: none
   // The plan that the job names: then nothing is chosen, and the others are what this one is compared with.

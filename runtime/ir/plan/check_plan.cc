@@ -287,6 +287,12 @@ class Checker {
 
   // What goes ahead is undone on the device alone.
   void CheckPostValidation() {
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      if (plan_.post_validation || plan_.units[u].forwards_ahead < 0) continue;
+      Convict(Kind::kPostValidation,
+              absl::StrCat("units[", u, "].forwards_ahead: ", plan_.units[u].forwards_ahead,
+                           "; must be left out where the plan's post_validation is false"));
+    }
     if (!plan_.post_validation) return;
     const auto convict = [&](std::string objection) {
       Convict(Kind::kPostValidation, absl::StrCat("post_validation: true; then ", objection));

@@ -98,6 +98,8 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
       {"no units", [](Plan& p) { p.units.clear(); }, Kind::kEmpty, "units"},
       {"no routes", [](Plan& p) { p.routes.clear(); }, Kind::kEmpty, "routes"},
       {"unknown device", [](Plan& p) { p.units[1].devices[0] = "x/9"; }, Kind::kUnknownDevice, "x/9"},
+      {"forwards ahead of nothing", [](Plan& p) { p.units[1].forwards_ahead = 2; }, Kind::kPostValidation,
+       "units[1].forwards_ahead: 2; must be left out where the plan's post_validation is false"},
       {"post-validation of a sharded optimizer",
        [](Plan& p) { p.post_validation = p.shards_optimizer = true; }, Kind::kPostValidation,
        "post_validation: true; then shards_optimizer must be false"},

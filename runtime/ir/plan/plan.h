@@ -87,6 +87,9 @@ struct Unit {
   // In host memory, activations are stored behind a micro-batch's forward and fetched ahead of its backward, and
   // micro-batches pass layers one after another, under GPipe too.
   ActivationsHome activations_home = ActivationsHome::kDevice;
+  // In a plan with post-validation, how many forwards at most it makes ahead of the norms of all (GoingAhead). What it sends
+  // of others waits for these, so that more are not always better. -1: as many as may.
+  int forwards_ahead = -1;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 

@@ -34,6 +34,23 @@ OrderTimes EvaluateOrders(const TimedPipeline& pipeline, const std::vector<UnitO
   return OrderEvaluator(graph).Evaluate(PassesOf(graph, orders));
 }
 
+std::vector<int> ForwardsBeforeNorms(const TimedPipeline& pipeline, const std::vector<UnitOrder>& orders) {
+  const PassGraph graph(pipeline);
+  OrderEvaluator evaluator(graph);
+  const PassOrders passes = PassesOf(graph, orders);
+  const OrderTimes times = evaluator.Evaluate(passes);
+  std::vector<int> forwards(pipeline.units);
+  if (!times.complete) return forwards;
+  for (int u = 0; u < pipeline.units; ++u) {
+    for (const int pass : passes.of_unit[u]) {
+      const double begins = -evaluator.latest().EndOf(pass) + times.period_seconds;
+      if (graph.pass(pass).kind != PassKind::kForward || begins >= times.makespan_seconds) break;
+      ++forwards[u];
+    }
+  }
+  return forwards;
+}
+
 std::vector<double> PeakKept(const PassGraph& graph, const PassOrders& orders) {
   std::vector<double> peaks;
   for (const std::vector<int>& passes : orders.of_unit) {

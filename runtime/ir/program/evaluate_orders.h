@@ -31,6 +31,7 @@ class OrderEvaluator {
 
   // The last evaluation, as soon and as late as can be; the latter's times are negative, from the ends.
   const PassSimulation& soonest() const { return soonest_; }
+  const PassSimulation& latest() const { return latest_; }
 
  private:
   const PassGraph& graph_;
@@ -39,6 +40,10 @@ class OrderEvaluator {
 
 // The same for orders of ops, which must be complete: each pass of the pipeline once, whole or in two.
 OrderTimes EvaluateOrders(const TimedPipeline& pipeline, const std::vector<UnitOrder>& orders);
+
+// Of each unit, how many of its first forwards begin before all units have ended the step before, at the latest that leaves
+// units' ends where they are, where steps follow each other in `orders`.
+std::vector<int> ForwardsBeforeNorms(const TimedPipeline& pipeline, const std::vector<UnitOrder>& orders);
 
 // What each unit keeps at most.
 std::vector<double> PeakKept(const PassGraph& graph, const PassOrders& orders);

@@ -23,7 +23,8 @@ std::vector<Forward> FirstForwards(const Plan& plan, UnitId unit) {
   std::vector<Forward> forwards;
   for (const UnitOp& op : OrderOfUnit(plan, unit, visits)) {
     if (op.kind == UnitOp::Kind::kReceiveActivation || op.kind == UnitOp::Kind::kReceiveGradient) continue;
-    if (op.kind != UnitOp::Kind::kForward) break;
+    const int most = plan.units[unit].forwards_ahead;
+    if (op.kind != UnitOp::Kind::kForward || static_cast<int>(forwards.size()) == most) break;
     const Visit& visit = visits[op.visit];
     forwards.push_back({visit.stage, visit.first_micro_batch + op.micro_batch});
   }

@@ -11,7 +11,8 @@ namespace medley {
 // Which forwards of the next step come before a step's norms are known, in a plan with post-validation (Qi et al. 2023,
 // "Zero Bubble Pipeline Parallelism", section 4).
 //
-// Of each unit those before its first gradient, as far as what they take in is itself made ahead. So a forward that goes
+// Of each unit those before its first gradient (Unit::forwards_ahead of them), as far as what they take in is itself made
+// ahead. So a forward that goes
 // ahead is made from parameters that went ahead alone, whatever is made ahead can be made again by every unit without
 // telling any other, and no unit waits for norms before it would have waited for the gradients that come back: these
 // are made behind them.

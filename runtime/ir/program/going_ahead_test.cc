@@ -17,6 +17,10 @@ using Kind = InstructionKind;
 PlannedShape RandomPlanAhead(uint64_t seed) {
   PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
   planned.plan.post_validation = true;
+  if (seed % 3 == 0) {
+    for (size_t u = 0; u < planned.plan.units.size(); ++u)
+      planned.plan.units[u].forwards_ahead = static_cast<int>((seed / 3 + u) % 4);
+  }
   return planned;
 }
 
@@ -110,6 +114,9 @@ TEST_CASE("of four stages under 1F1B each begins the next step with its warm-up 
   planned.plan.routes = {{.units = {0, 1, 2, 3}, .micro_batches = 8, .micro_batch_sequences = 1}};
   const GoingAhead going(planned.plan);
   for (int u = 0; u < 4; ++u) CHECK(going.ForwardsOf(u) == 4 - u);
+  planned.plan.units[1].forwards_ahead = 2;
+  for (int u = 0; u < 4; ++u)
+    CHECK(GoingAhead(planned.plan).ForwardsOf(u) == std::min(4 - u, u == 0 ? 4 : 2));
   planned.plan.post_validation = false;
   CHECK(GoingAhead(planned.plan).ForwardsOf(0) == 0);
 }
