@@ -42,18 +42,8 @@ CertificateRenewal::CertificateRenewal(Options options)
       thread_([this] { Loop(); }) {}
 
 CertificateRenewal::~CertificateRenewal() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.NotifyAll();
-  }
+  stop_.Stop();
   thread_.join();
-}
-
-bool CertificateRenewal::Sleep(absl::Duration time) {
-  MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, Now() + time, [&] { return stopping_; });
-  return !stopping_;
 }
 
 absl::StatusOr<Certificate> CertificateRenewal::Current() const {
@@ -64,26 +54,26 @@ absl::StatusOr<Certificate> CertificateRenewal::Current() const {
 void CertificateRenewal::Loop() {
   absl::Duration retry = kFirstRetry;
   double jitter = Jitter();
-  while (true) {
+  absl::Duration pause = absl::ZeroDuration();
+  while (stop_.SleepUnlessStopped(pause)) {
     const absl::StatusOr<Certificate> current = Current();
     const absl::Duration left =
         current.ok() ? RenewalTime(*current, options_.part, jitter) - absl::Now() : absl::ZeroDuration();
     if (left > absl::ZeroDuration()) {
-      if (!Sleep(std::min(left, kLookAgain))) return;
+      pause = std::min(left, kLookAgain);
       continue;
     }
     const absl::Status renewed = current.ok() ? Renew() : current.status();
     if (renewed.ok()) {
       retry = kFirstRetry;
       jitter = Jitter();
-      if (!Sleep(kFirstRetry)) return;
+      pause = kFirstRetry;
       continue;
     }
-    const absl::Duration wait = retry * (0.5 + Jitter());
+    pause = retry * (0.5 + Jitter());
     LogWarning(absl::StrCat("the certificate is not renewed: ", renewed.message(), "; again in ",
-                            absl::FormatDuration(absl::Floor(wait, absl::Seconds(1)))));
+                            absl::FormatDuration(absl::Floor(pause, absl::Seconds(1)))));
     retry = std::min(2 * retry, kLongestRetry);
-    if (!Sleep(wait)) return;
   }
 }
 

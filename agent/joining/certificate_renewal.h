@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "proto/medley/v1/config.pb.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
-#include "runtime/base/mutex.h"
+#include "runtime/base/stop_signal.h"
 #include "runtime/security/certificate.h"
 
 namespace medley {
@@ -35,14 +35,10 @@ class CertificateRenewal {
   void Loop();
   absl::StatusOr<Certificate> Current() const;
   absl::Status Renew();
-  // False: the thread is to end.
-  bool Sleep(absl::Duration time);
 
   const Options options_;
   const std::unique_ptr<v1::Registry::Stub> stub_;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  StopSignal stop_;
   std::thread thread_;
 };
 
