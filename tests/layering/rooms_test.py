@@ -34,7 +34,7 @@ LIBRARIES = {
 # --- The lists that rooms share.
 
 BASE = ["runtime/base"]
-LOCKS = BASE + ["runtime/base/mutex.h", "threads"]
+LOCKS = BASE + ["runtime/base/mutex.h", "runtime/base/stop_signal.h", "threads"]
 FILES = BASE + ["runtime/base/files"]
 DESCRIPTION = ["runtime/device/device_description.h"]
 DEVICE = BASE + DESCRIPTION + ["runtime/device"]
@@ -58,6 +58,7 @@ ROOMS = {
     "runtime/base/mutex.h": (BASE + ["threads"], []),
     "runtime/base/current_phase.h": (LOCKS, []),
     "runtime/base/stop_after.h": (LOCKS, []),
+    "runtime/base/stop_signal.h": (LOCKS, []),
     "runtime/base/stacks": (LOCKS, ["threads"]),
     "runtime/base/files": (BASE + ["hashes", "JSON"], []),
 
