@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "agent/joining/pair_file.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
@@ -78,8 +79,7 @@ void CertificateRenewal::Loop() {
 }
 
 absl::Status CertificateRenewal::Renew() {
-  // The key stays, so that the one file that is replaced fits it at every moment.
-  ASSIGN_OR_RETURN(const std::string key, ReadPemFile("tls.key", options_.tls.key()));
+  ASSIGN_OR_RETURN(const std::string key, MakeKey());
   v1::RenewCertificateRequest request;
   request.set_node(options_.node);
   ASSIGN_OR_RETURN(*request.mutable_certificate_request(), MakeCertificateRequest(key));
@@ -89,7 +89,7 @@ absl::Status CertificateRenewal::Renew() {
   RETURN_IF_ERROR(FromGrpc(stub_->RenewCertificate(&context, request, &response)));
   ASSIGN_OR_RETURN(const Certificate made, ReadCertificate(response.certificate()));
   RETURN_IF_ERROR(WriteFileAtomically(options_.tls.authority(), response.authority()));
-  RETURN_IF_ERROR(WriteFileAtomically(options_.tls.certificate(), response.certificate()));
+  RETURN_IF_ERROR(ReplacePair(options_.tls, key, response.certificate()));
   LogInfo(absl::StrCat("the certificate is renewed, and in force until ",
                        absl::FormatTime(made.valid_until, absl::UTCTimeZone())));
   return absl::OkStatus();

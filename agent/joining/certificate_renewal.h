@@ -16,8 +16,9 @@ namespace medley {
 // nodes that joined together do not come back together.
 absl::Time RenewalTime(const Certificate& certificate, double part, double jitter);
 
-// Keeps the certificate of an agent in force: has the coordinator make another for the same key in time, and replaces the file, which
-// servers and channels read again by themselves. What fails is said in the log and tried again.
+// Keeps the certificate of an agent in force: has the coordinator make another in time, for a new key that does not leave this node, and
+// replaces both (pair_file.h); servers and channels read the files again by themselves. What fails is said in the log and tried again,
+// with the old pair in force.
 //
 // Owns a thread. The destructor ends it, after a call that is under way.
 class CertificateRenewal {
