@@ -143,22 +143,24 @@ struct WebServer::Impl {
   }
 
   // Of the request that this thread serves.
-  const absl::StatusOr<Identity>& WhoAsks() const {
-    std::optional<absl::StatusOr<Identity>>& who = WebStream::Current().who;
-    if (!who.has_value() && options.tls == nullptr) who = Identity{.role = v1::ROLE_ADMIN};
+  const absl::StatusOr<Certificate>& WhoAsks() const {
+    std::optional<absl::StatusOr<Certificate>>& who = WebStream::Current().who;
+    if (!who.has_value() && options.tls == nullptr)
+      who = Certificate{.identity = {.role = v1::ROLE_ADMIN}, .valid_until = absl::InfiniteFuture()};
     if (!who.has_value())
       who = WhoCalls(*options.tls, CertificateOf(WebStream::Current().connection().tls()));
     return *who;
   }
 
   WebRequest RequestOf(const httplib::Request& from) const {
-    const absl::StatusOr<Identity>& who = WhoAsks();
+    const absl::StatusOr<Certificate>& who = WhoAsks();
     return {.method = from.method,
             .path = from.path,
             .parameters = {from.params.begin(), from.params.end()},
             .content_type = from.get_header_value("Content-Type"),
             .body = from.body,
-            .caller = who.ok() ? *who : Identity()};
+            .caller = who.ok() ? who->identity : Identity(),
+            .caller_until = who.ok() ? who->valid_until : absl::InfiniteFuture()};
   }
 
   // Before the body is read. False: the request is answered.

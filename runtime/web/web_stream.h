@@ -37,7 +37,7 @@ class WebStream final : public httplib::Stream {
   // Its request was not there in time.
   bool was_silent() const { return was_silent_; }
   // Who asks: is looked up once.
-  std::optional<absl::StatusOr<Identity>> who;
+  std::optional<absl::StatusOr<Certificate>> who;
 
  private:
   WebConnection& connection_;
