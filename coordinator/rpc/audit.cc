@@ -45,15 +45,14 @@ v1::AuditRecord RecordOf(const grpc::ServerContext& context, const std::string& 
   return record;
 }
 
-// Nobody else reaches a server inside its own process.
-bool IsOfWebServer(const grpc::ServerContext& context) {
-  return absl::StartsWith(context.peer(), kInProcessPeer);
-}
-
 std::string Metadata(const grpc::ServerContext& context, const char* key) {
   const auto found = context.client_metadata().find(key);
   return found == context.client_metadata().end() ? ""
                                                   : std::string(found->second.data(), found->second.size());
+}
+
+bool IsOfWebServer(const grpc::ServerContext& context) {
+  return Metadata(context, kInProcessMetadata) == InProcessProof();
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ InProcessCall::InProcessCall(const std::shared_ptr<grpc::Channel>& channel,
                              absl::Time caller_until, const google::protobuf::Message& request)
     : impl_(new Impl) {
   impl_->answer = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.output_type());
+  impl_->context.AddMetadata(kInProcessMetadata, InProcessProof());
   impl_->context.AddMetadata(kCallerMetadata, caller);
   if (caller_until != absl::InfiniteFuture())
     impl_->context.AddMetadata(kCallerUntilMetadata, absl::StrCat(absl::ToUnixSeconds(caller_until)));
