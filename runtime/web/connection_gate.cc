@@ -103,7 +103,7 @@ ConnectionGate::Next ConnectionGate::ReadHead(Client& client) {
     }
     if (client.head.state() == RequestHead::State::kIncomplete) continue;
     client.connection.GiveBack({bytes + taken, size - taken});
-    client.connection.GiveBack(client.bytes);
+    client.connection.GiveBack(WithoutRange(client.bytes));
     client.bytes.clear();
     client.head = RequestHead();
     return Next::kServe;

@@ -28,7 +28,8 @@ class WebStream final : public httplib::Stream {
   ssize_t write(const char* bytes, size_t size) override;
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
   void get_local_ip_and_port(std::string& ip, int& port) const override;
-  socket_t socket() const override { return connection_.socket(); }
+  // httplib asks whether it is one for select(), of whose kind there are 1024; what waits here does so by poll().
+  socket_t socket() const override { return 0; }
 
   WebConnection& connection() { return connection_; }
   // No further request comes on this connection.
