@@ -13,9 +13,10 @@ namespace medley {
 // A connection during one request, as httplib reads and writes it: calls wait, but for nobody who is silent for long. One thread.
 class WebStream final : public httplib::Stream {
  public:
-  // Both directions: bytes that do not come within this, or more slowly than this, come from nobody.
+  // Both directions: bytes that do not come, or are not taken, within this are nobody's.
   static constexpr absl::Duration kSilenceLimit = absl::Seconds(10);
-  static constexpr int kLeastBytesPerSecond = 1024;  // of a request, after the first kSilenceLimit
+  // Of a request, after the first kSilenceLimit: what comes more slowly is nobody's either.
+  static constexpr int kLeastBytesPerSecond = 1024;
 
   explicit WebStream(WebConnection& connection);
   ~WebStream() override;
