@@ -1,6 +1,5 @@
 #include "cli/certificates_command.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -26,7 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr char kAuthority[] = "/authority.pem", kAuthorityKey[] = "/authority-key.pem";
 constexpr char kCertificate[] = "/certificate.pem", kKey[] = "/key.pem";
-constexpr mode_t kOwnerAlone = 077;
 
 struct CertificatesCommand {
   std::string directory, authority, name, role;
@@ -45,10 +43,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 // A key before its certificate, so that whoever reads both again has them both.
 absl::Status WritePair(const std::string& key_file, const std::string& certificate_file,
                        const KeyAndCertificate& pair) {
-  const mode_t before = umask(kOwnerAlone);
-  const absl::Status key_written = WriteFileAtomically(key_file, pair.key);
-  umask(before);
-  RETURN_IF_ERROR(key_written);
+  RETURN_IF_ERROR(WriteFileAtomically(key_file, pair.key, kOwnerAlone));
   return WriteFileAtomically(certificate_file, pair.certificate);
 }
 

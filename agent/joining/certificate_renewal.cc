@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "agent/joining/pair_file.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
@@ -42,18 +43,8 @@ CertificateRenewal::CertificateRenewal(Options options)
       thread_([this] { Loop(); }) {}
 
 CertificateRenewal::~CertificateRenewal() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.NotifyAll();
-  }
+  stop_.Stop();
   thread_.join();
-}
-
-bool CertificateRenewal::Sleep(absl::Duration time) {
-  MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, Now() + time, [&] { return stopping_; });
-  return !stopping_;
 }
 
 absl::StatusOr<Certificate> CertificateRenewal::Current() const {
@@ -64,32 +55,31 @@ absl::StatusOr<Certificate> CertificateRenewal::Current() const {
 void CertificateRenewal::Loop() {
   absl::Duration retry = kFirstRetry;
   double jitter = Jitter();
-  while (true) {
+  absl::Duration pause = absl::ZeroDuration();
+  while (stop_.SleepUnlessStopped(pause)) {
     const absl::StatusOr<Certificate> current = Current();
     const absl::Duration left =
         current.ok() ? RenewalTime(*current, options_.part, jitter) - absl::Now() : absl::ZeroDuration();
     if (left > absl::ZeroDuration()) {
-      if (!Sleep(std::min(left, kLookAgain))) return;
+      pause = std::min(left, kLookAgain);
       continue;
     }
     const absl::Status renewed = current.ok() ? Renew() : current.status();
     if (renewed.ok()) {
       retry = kFirstRetry;
       jitter = Jitter();
-      if (!Sleep(kFirstRetry)) return;
+      pause = kFirstRetry;
       continue;
     }
-    const absl::Duration wait = retry * (0.5 + Jitter());
+    pause = retry * (0.5 + Jitter());
     LogWarning(absl::StrCat("the certificate is not renewed: ", renewed.message(), "; again in ",
-                            absl::FormatDuration(absl::Floor(wait, absl::Seconds(1)))));
+                            absl::FormatDuration(absl::Floor(pause, absl::Seconds(1)))));
     retry = std::min(2 * retry, kLongestRetry);
-    if (!Sleep(wait)) return;
   }
 }
 
 absl::Status CertificateRenewal::Renew() {
-  // The key stays, so that the one file that is replaced fits it at every moment.
-  ASSIGN_OR_RETURN(const std::string key, ReadPemFile("tls.key", options_.tls.key()));
+  ASSIGN_OR_RETURN(const std::string key, MakeKey());
   v1::RenewCertificateRequest request;
   request.set_node(options_.node);
   ASSIGN_OR_RETURN(*request.mutable_certificate_request(), MakeCertificateRequest(key));
@@ -99,7 +89,7 @@ absl::Status CertificateRenewal::Renew() {
   RETURN_IF_ERROR(FromGrpc(stub_->RenewCertificate(&context, request, &response)));
   ASSIGN_OR_RETURN(const Certificate made, ReadCertificate(response.certificate()));
   RETURN_IF_ERROR(WriteFileAtomically(options_.tls.authority(), response.authority()));
-  RETURN_IF_ERROR(WriteFileAtomically(options_.tls.certificate(), response.certificate()));
+  RETURN_IF_ERROR(ReplacePair(options_.tls, key, response.certificate()));
   LogInfo(absl::StrCat("the certificate is renewed, and in force until ",
                        absl::FormatTime(made.valid_until, absl::UTCTimeZone())));
   return absl::OkStatus();

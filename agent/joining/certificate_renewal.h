@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "proto/medley/v1/config.pb.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
-#include "runtime/base/mutex.h"
+#include "runtime/base/stop_signal.h"
 #include "runtime/security/certificate.h"
 
 namespace medley {
@@ -16,8 +16,9 @@ namespace medley {
 // nodes that joined together do not come back together.
 absl::Time RenewalTime(const Certificate& certificate, double part, double jitter);
 
-// Keeps the certificate of an agent in force: has the coordinator make another for the same key in time, and replaces the file, which
-// servers and channels read again by themselves. What fails is said in the log and tried again.
+// Keeps the certificate of an agent in force: has the coordinator make another in time, for a new key that does not leave this node, and
+// replaces both (pair_file.h); servers and channels read the files again by themselves. What fails is said in the log and tried again,
+// with the old pair in force.
 //
 // Owns a thread. The destructor ends it, after a call that is under way.
 class CertificateRenewal {
@@ -35,14 +36,10 @@ class CertificateRenewal {
   void Loop();
   absl::StatusOr<Certificate> Current() const;
   absl::Status Renew();
-  // False: the thread is to end.
-  bool Sleep(absl::Duration time);
 
   const Options options_;
   const std::unique_ptr<v1::Registry::Stub> stub_;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  StopSignal stop_;
   std::thread thread_;
 };
 

@@ -1,7 +1,5 @@
 #include "agent/joining/join_coordinator.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -26,7 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kCallTime = absl::Seconds(20);
 constexpr absl::Duration kFirstRetry = absl::Seconds(1), kLongestRetry = absl::Seconds(15);
-constexpr mode_t kOwnerAlone = 077;
 
 absl::StatusOr<JoinTokenText> ReadToken(const std::string& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadPemFile("join_token_file", file));
@@ -62,10 +59,7 @@ absl::StatusOr<std::string> KeyOf(const std::string& file) {
     return key;
   }
   ASSIGN_OR_RETURN(std::string key, MakeKey());
-  const mode_t before = umask(kOwnerAlone);
-  const absl::Status written = WriteFileAtomically(file, key);
-  umask(before);
-  RETURN_IF_ERROR(OfFile("key", written));
+  RETURN_IF_ERROR(OfFile("key", WriteFileAtomically(file, key, kOwnerAlone)));
   return key;
 }
 

@@ -39,27 +39,15 @@ Registration::Registration(Options options, Callbacks callbacks)
       thread_([this] { Loop(); }) {}
 
 Registration::~Registration() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.NotifyAll();
-  }
+  stop_.Stop();
   thread_.join();
-}
-
-void Registration::Sleep(absl::Duration time) {
-  MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, Now() + time, [&] { return stopping_; });
 }
 
 void Registration::Loop() {
   bool registered = false, abandoned = false;
   absl::Time heard = Now();  // of the coordinator
-  while (true) {
-    {
-      MutexLock lock(mutex_);
-      if (stopping_) break;
-    }
+  absl::Duration pause = absl::ZeroDuration();
+  while (stop_.SleepUnlessStopped(pause)) {
     if (!abandoned && Now() - heard > std::max(options_.work_without_coordinator, lease_)) {
       LogWarning(absl::StrCat("the coordinator was away for ", absl::FormatDuration(Now() - heard),
                               ": all work is stopped"));
@@ -69,19 +57,20 @@ void Registration::Loop() {
     if (!registered) {
       registered = Register();
       if (registered) heard = Now(), abandoned = false;
-      Sleep(registered ? lease_ / 3 : kRetryEvery);
+      pause = registered ? lease_ / 3 : kRetryEvery;
       continue;
     }
     const Outcome outcome = Renew();
     if (outcome == Outcome::kRenewed) {
       heard = Now(), abandoned = false;
-      Sleep(lease_ / 3);
+      pause = lease_ / 3;
     } else if (outcome == Outcome::kUnknown) {
       LogWarning(
           absl::StrCat("the lease of ", options_.node.name(), " is not held any more; registering again"));
       registered = false;
+      pause = absl::ZeroDuration();
     } else {
-      Sleep(std::min(kRetryEvery, lease_ / 6));
+      pause = std::min(kRetryEvery, lease_ / 6);
     }
   }
   if (registered) Deregister();
@@ -101,10 +90,7 @@ bool Registration::Register() {
   *request.mutable_node() = options_.node;
   request.set_incarnation(incarnation_);
   request.set_medley_version(kMedleyVersion);
-  {
-    MutexLock lock(mutex_);
-    request.set_leaving(leaving_);
-  }
+  request.set_leaving(leaving_);
   for (v1::AgentTask& task : callbacks_.tasks()) *request.add_tasks() = std::move(task);
   v1::RegisterResponse response;
   grpc::ClientContext context;
@@ -141,10 +127,7 @@ Registration::Outcome Registration::Renew() {
 }
 
 int Registration::Leave() {
-  {
-    MutexLock lock(mutex_);
-    leaving_ = true;
-  }
+  leaving_ = true;
   v1::LeaveRequest request;
   request.set_node(options_.node.name());
   request.set_incarnation(incarnation_);

@@ -1,6 +1,7 @@
 #pragma once
 #include <grpcpp/security/credentials.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
-#include "runtime/base/mutex.h"
+#include "runtime/base/stop_signal.h"
 
 namespace medley {
 
@@ -46,7 +47,6 @@ class Registration {
   Outcome Renew();
   void Deregister();
   void Complain(const grpc::Status& status);
-  void Sleep(absl::Duration time);
 
   const Options options_;
   const Callbacks callbacks_;
@@ -55,10 +55,8 @@ class Registration {
   absl::Duration lease_ = absl::Seconds(6);  // as it was told last
   absl::Time last_complaint_ = absl::InfinitePast();
   grpc::StatusCode complained_of_ = grpc::StatusCode::OK;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  StopSignal stop_;
+  std::atomic<bool> leaving_ = false;
   std::thread thread_;
 };
 

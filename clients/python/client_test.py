@@ -196,6 +196,46 @@ class PlainTest(ClientTest):
         self.client.release(job.id)
         self.assertEqual(medley.state_of(self.wait(job)), "done")
 
+    def test_the_next_steps_of_a_running_job_are_traced(self):
+        job = self.client.submit(self.spec("traced", steps=1_000_000))
+        self.addCleanup(self.client.cancel, job.id)
+        next(update for update in self.client.watch(job.id) if update.steps)
+        traces = []  # a machine that is busy with other things may lose steps, or all three
+        wait_for("steps are traced", lambda: traces.extend(self.client.trace_steps(job.id, 3)) or traces)
+        numbers = [trace.step for trace in traces]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertLess(numbers[-1] - numbers[0], 3)
+        for trace in traces:
+            self.assertEqual((trace.job_id, [lane.device for lane in trace.lanes]), (job.id, ["a/cpu0"]))
+            self.assertTrue(trace.lanes[0].instructions)
+        with self.assert_raises(medley.NotFound, 'no job "none-1"'):
+            list(self.client.trace_steps("none-1"))
+
+    def test_nodes_are_checked(self):
+        [checked] = self.client.check(directories=[self.directory, "/nowhere"])
+        self.assertEqual((checked.node, checked.failure), ("a", ""))
+        self.assertIn("/nowhere", " ".join(str(finding) for finding in checked.findings))
+        self.assertEqual([one.node for one in self.client.check("a")], ["a"])
+        with self.assert_raises(medley.NotFound, "nowhere"):
+            self.client.check("nowhere")
+
+    def test_a_backup_makes_a_store(self):
+        job = self.done_job("kept")
+        file = pathlib.Path(self.running.path("backup.db"))
+        size = self.client.back_up(file)
+        self.assertEqual((file.stat().st_size, file.read_bytes()[:15]), (size, b"SQLite format 3"))
+        with self.assert_raises(medley.InvalidArgument, "backup.db is there already"):
+            self.client.back_up(file)
+        self.assertIn(job.id.encode(), file.read_bytes())
+        with medley.Client(NOWHERE) as nobody, self.assertRaises(medley.Unavailable):
+            nobody.back_up(self.running.path("other.db"))
+        self.assertFalse(list(pathlib.Path(self.running.path("backup.db")).parent.glob("other.db*")))
+
+    def test_without_its_configuration_nobody_joins(self):
+        for ask in (self.client.create_join_token, self.client.join_tokens, lambda: self.client.revoke_join_token("x")):
+            with self.assert_raises(medley.FailedPrecondition, "join: is not set"):
+                ask()
+
     def test_the_cluster(self):
         self.done_job("measures")
         self.assertEqual([node.name for node in self.client.nodes()], ["a"])
@@ -360,7 +400,8 @@ class CertificatesTest(ClientTest):
         """Where the one before listened."""
         address_file = cls.path("address." + folder)
         cls.coordinator = cls.start(folder, "medley-coordinator", {
-            "listen_address": cls.address or "127.0.0.1:0", "address_file": address_file, "state_directory": cls.path("state")})
+            "listen_address": cls.address or "127.0.0.1:0", "address_file": address_file, "state_directory": cls.path("state"),
+            "join": {"certificate": cls.path("authority", "authority.pem"), "key": cls.path("authority", "authority-key.pem")}})
         wait_for(lambda: cls.coordinator.log(), lambda: os.path.exists(address_file))
         cls.address = pathlib.Path(address_file).read_text().strip()
 
@@ -386,6 +427,21 @@ class CertificatesTest(ClientTest):
                 operator.audit()
         with mock.patch.dict(os.environ, MEDLEY_CERTIFICATES=self.path("admin")), medley.Client(self.address) as admin:
             self.assertIn(("operator", "SubmitJob", "OK"), [(one.identity, one.method, one.result) for one in admin.audit()])
+
+    def test_join_tokens(self):
+        with self.client("admin") as admin:
+            made = admin.create_join_token("node7", valid_seconds=60)
+            self.assertEqual(made.token.split(".")[1], made.token_id)
+            other = admin.create_join_token()
+            self.assertAlmostEqual(other.expires_at_seconds - made.expires_at_seconds, 3540, delta=PATIENCE)
+            self.assertEqual([(one.id, one.node, one.created_by) for one in admin.join_tokens()],
+                             [(other.token_id, "", "admin"), (made.token_id, "node7", "admin")])
+            admin.revoke_join_token(made.token_id)
+            self.assertEqual([one.revoked_at_seconds > 0 for one in admin.join_tokens()], [False, True])
+            with self.assertRaisesRegex(medley.NotFound, "none"):
+                admin.revoke_join_token("none")
+        with self.client("operator") as operator, self.assertRaises(medley.PermissionDenied):
+            operator.create_join_token()
 
     def test_only_a_coordinator_of_the_authority_is_asked(self):
         with self.client("viewer") as viewer:

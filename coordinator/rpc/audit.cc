@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "coordinator/rpc/caller_metadata.h"
@@ -44,6 +45,16 @@ v1::AuditRecord RecordOf(const grpc::ServerContext& context, const std::string& 
   return record;
 }
 
+std::string Metadata(const grpc::ServerContext& context, const char* key) {
+  const auto found = context.client_metadata().find(key);
+  return found == context.client_metadata().end() ? ""
+                                                  : std::string(found->second.data(), found->second.size());
+}
+
+bool IsOfWebServer(const grpc::ServerContext& context) {
+  return Metadata(context, kInProcessMetadata) == InProcessProof();
+}
+
 }  // namespace
 
 std::string ShownCertificate(const grpc::ServerContext& context) {
@@ -54,14 +65,20 @@ std::string ShownCertificate(const grpc::ServerContext& context) {
 }
 
 std::string CallerOf(const grpc::ServerContext& context) {
-  // Nobody else reaches a server inside its own process.
-  if (absl::StartsWith(context.peer(), kInProcessPeer)) {
-    const auto found = context.client_metadata().find(kCallerMetadata);
-    return found == context.client_metadata().end() ? ""
-                                                    : std::string(found->second.data(), found->second.size());
-  }
+  if (IsOfWebServer(context)) return Metadata(context, kCallerMetadata);
   const absl::StatusOr<Certificate> shown = RecallCertificate(ShownCertificate(context));
   return shown.ok() ? shown->identity.name : "";
+}
+
+absl::Time CallerUntil(const grpc::ServerContext& context) {
+  if (IsOfWebServer(context)) {
+    int64_t seconds = 0;
+    return absl::SimpleAtoi(Metadata(context, kCallerUntilMetadata), &seconds)
+               ? absl::FromUnixSeconds(seconds)
+               : absl::InfiniteFuture();
+  }
+  const absl::StatusOr<Certificate> shown = RecallCertificate(ShownCertificate(context));
+  return shown.ok() ? shown->valid_until : absl::InfiniteFuture();
 }
 
 std::string ClientOf(const grpc::ServerContext& context) {

@@ -16,6 +16,8 @@ namespace medley {
 // Who called, by the certificate of the connection, or as the coordinator's own web server says of whom it calls for. Empty: it is not
 // known, since nothing was shown.
 std::string CallerOf(const grpc::ServerContext& context);
+// Until when what they showed is in force; absl::InfiniteFuture(): nothing was shown.
+absl::Time CallerUntil(const grpc::ServerContext& context);
 
 // The certificate of the connection as PEM; empty: none was shown.
 std::string ShownCertificate(const grpc::ServerContext& context);

@@ -136,6 +136,13 @@ grpc::Status CoordinatorService::ListJobs(grpc::ServerContext* context, const v1
       });
 }
 
+absl::Status CoordinatorService::MayGoOn(absl::Time caller_until) const {
+  if (stopping_) return absl::UnavailableError("the coordinator is stopping");
+  if (now_() <= caller_until) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the certificate that was shown was in force until ",
+                                             absl::FormatTime(caller_until, absl::UTCTimeZone())));
+}
+
 grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
                                           grpc::ServerWriter<v1::JobUpdate>* writer) {
   const RequestScope scope(TakeRequestId(*context));
@@ -146,7 +153,9 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
   uint32_t after_step = request->after_step(), after_validation = request->after_step();
   uint64_t seen = 0;
   uint32_t attempt = 0, first_step = 0;  // that the reader has heard of
-  while (!context->IsCancelled() && !stopping_) {
+  const absl::Time until = CallerUntil(*context);
+  while (!context->IsCancelled()) {
+    if (const absl::Status may = MayGoOn(until); !may.ok()) return ToGrpc(may);
     const JobJournal::Glance glance = journal.AwaitChange(request->job_id(), seen, Now() + kLookAroundEvery);
     if (glance.version == seen && seen != 0) continue;
     seen = glance.version;
@@ -181,8 +190,7 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
     }
     if (HasEnded(*job)) return grpc::Status::OK;
   }
-  return stopping_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping")
-                   : grpc::Status::CANCELLED;
+  return grpc::Status::CANCELLED;
 }
 
 grpc::Status CoordinatorService::CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
@@ -348,11 +356,11 @@ grpc::Status CoordinatorService::TraceSteps(grpc::ServerContext* context,
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   const absl::StatusOr<StreamQuota::Slot> slot = streams_.Open(ClientOf(*context));
   if (!slot.ok()) return ToGrpc(slot.status());
+  const absl::Time until = CallerUntil(*context);
   const absl::Status status = orchestrator_.TraceSteps(
       *request, [&](const v1::TraceStepsUpdate& update) { return writer->Write(update); },
-      [&] { return context->IsCancelled() || stopping_; });
-  if (!status.ok() && stopping_)
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping");
+      [&] { return context->IsCancelled() || !MayGoOn(until).ok(); });
+  if (const absl::Status may = MayGoOn(until); !status.ok() && !may.ok()) return ToGrpc(may);
   return ToGrpc(status);
 }
 

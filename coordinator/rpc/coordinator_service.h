@@ -1,6 +1,8 @@
 #pragma once
 #include <atomic>
+#include <functional>
 
+#include "absl/time/clock.h"
 #include "coordinator/joining/joining.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/audit.h"
@@ -13,8 +15,10 @@ namespace medley {
 // The wire side of Orchestrator, and nothing else: check, call, encode.
 class CoordinatorService final : public v1::Coordinator::Service {
  public:
-  CoordinatorService(Orchestrator& orchestrator, Store& store, Joining& joining, Audit& audit)
-      : orchestrator_(orchestrator), store_(store), joining_(joining), audit_(audit) {}
+  // `now`: by which certificates end.
+  CoordinatorService(Orchestrator& orchestrator, Store& store, Joining& joining, Audit& audit,
+                     std::function<absl::Time()> now = absl::Now)
+      : orchestrator_(orchestrator), store_(store), joining_(joining), audit_(audit), now_(std::move(now)) {}
 
   // Ends the streams and the long calls that are open, so that the server can shut down.
   void Stop() {
@@ -72,11 +76,16 @@ class CoordinatorService final : public v1::Coordinator::Service {
                                v1::RevokeJoinTokenResponse*) override;
 
  private:
+  // Whether a stream to who may be answered until then goes on. Unavailable: not here, or not by this connection's certificate; who
+  // calls again shows the one of then.
+  absl::Status MayGoOn(absl::Time caller_until) const;
+
   Orchestrator& orchestrator_;
   Store& store_;
   Joining& joining_;
   Audit& audit_;
   StreamQuota streams_;
+  const std::function<absl::Time()> now_;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> backups_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
@@ -11,6 +12,8 @@
 #include "coordinator/rpc/stream_quota.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/clock.h"
+#include "runtime/security/credentials.h"
+#include "runtime/security/test_certificates.h"
 #include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/grpc_status.h"
 
@@ -38,6 +41,7 @@ struct Site {
   std::unique_ptr<Orchestrator> orchestrator;
   Audit audit{*store};
   Joining joining{*store, {}};
+  std::atomic<int> hours_later = 0;  // by the clock that certificates go by
   std::unique_ptr<CoordinatorService> service;
   std::unique_ptr<RegistryService> registry_service;
   std::unique_ptr<grpc::Server> server;
@@ -45,22 +49,25 @@ struct Site {
   std::unique_ptr<v1::Registry::Stub> registry;
 
   // The lease is longer than any test: nodes are lost when a test says so.
-  Site() {
+  explicit Site(std::shared_ptr<grpc::ServerCredentials> shown = grpc::InsecureServerCredentials(),
+                std::shared_ptr<grpc::ChannelCredentials> caller = nullptr) {
     auto created =
         Orchestrator::Create({.lease = absl::Hours(1), .settle = absl::ZeroDuration()}, *store, agents);
     INFO(created.status().ToString());
     REQUIRE(created.ok());
     orchestrator = *std::move(created);
-    service = std::make_unique<CoordinatorService>(*orchestrator, *store, joining, audit);
+    service = std::make_unique<CoordinatorService>(*orchestrator, *store, joining, audit, [this] {
+      return absl::Now() + absl::Hours(hours_later.load());
+    });
     registry_service = std::make_unique<RegistryService>(*orchestrator, joining, audit);
     int port = 0;
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", shown, &port);
     builder.RegisterService(service.get());
     builder.RegisterService(registry_service.get());
     server = builder.BuildAndStart();
     REQUIRE(server != nullptr);
-    const auto channel = OpenChannel(absl::StrCat("127.0.0.1:", port));
+    const auto channel = OpenChannel(absl::StrCat("127.0.0.1:", port), {.credentials = caller});
     coordinator = v1::Coordinator::NewStub(channel);
     registry = v1::Registry::NewStub(channel);
   }
@@ -753,6 +760,21 @@ TEST_CASE("streams that are open end when the coordinator stops, and say so") {
   site.service->Stop();
   while (updates->Read(&update)) continue;
   CheckRefused(updates->Finish(), Code::UNAVAILABLE, {"stopping"});
+}
+
+// A certificate's file is in force for an hour.
+TEST_CASE("a stream does not outlive the certificate that its caller showed") {
+  const TestCertificates certificates;
+  Site site(ServerTls(certificates.Issue(v1::ROLE_COORDINATOR), nullptr),
+            ChannelTls(certificates.Issue(v1::ROLE_ADMIN), v1::ROLE_COORDINATOR));
+  const std::string id = site.Submit(FakeJob("waits")).id();
+  const auto context = Patient();
+  const auto updates = site.coordinator->WatchJob(context.get(), About<v1::WatchJobRequest>(id));
+  v1::JobUpdate update;
+  REQUIRE(updates->Read(&update));
+  site.hours_later = 2;
+  while (updates->Read(&update)) continue;
+  CheckRefused(updates->Finish(), Code::UNAVAILABLE, {"the certificate that was shown was in force until"});
 }
 
 TEST_CASE("a dry run that nobody waits for any more gives its devices back") {

@@ -85,7 +85,7 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
     REQUIRE(*store->NextAttempt() == 2);
   }
   {
-    auto database = Database::Open(directory.database_path(), Bytes{0});
+    auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
     for (const char* change :
          {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces",
@@ -114,7 +114,7 @@ TEST_CASE("a file of version 2 is brought up to date") {
   const TemporaryDirectory directory;
   REQUIRE(OpenStore(directory)->InsertJob(SpecNamed("gpt"), "", 1).ok());
   {
-    auto database = Database::Open(directory.database_path(), Bytes{0});
+    auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
     for (const char* change : {"DROP TABLE plan_grounds", "DROP TABLE audit", "DROP TABLE drained_nodes",
                                "DROP TABLE join_tokens", "PRAGMA user_version = 2"})
@@ -135,7 +135,7 @@ TEST_CASE("the audit of a new file and of one of version 3 is appended to, and n
   const TemporaryDirectory directory;
   (void)OpenStore(directory);
   const auto change = [&](const char* sql) {
-    auto database = Database::Open(directory.database_path(), Bytes{0});
+    auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
     return (*database)->Run(sql);
   };
@@ -166,7 +166,7 @@ TEST_CASE("a file of version 4 is brought up to date, and keeps its audit") {
   record.set_method("SubmitJob");
   REQUIRE(OpenStore(directory)->AppendAudit(record).ok());
   {
-    auto database = Database::Open(directory.database_path(), Bytes{0});
+    auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
     for (const char* change : {"DROP TABLE join_tokens", "PRAGMA user_version = 4"})
       REQUIRE((*database)->Run(change).ok());
@@ -181,7 +181,7 @@ TEST_CASE("a file of version 4 is brought up to date, and keeps its audit") {
 
 TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {
   const TemporaryDirectory directory;
-  const std::string path = directory.database_path();
+  const std::string path = directory.File("medley.db");
   std::string expected;
   SECTION("newer") {
     Fill(directory);
@@ -205,7 +205,7 @@ TEST_CASE("a file of a newer version, or of another program, is refused and left
 
 TEST_CASE("a file that is no database, or a damaged one, is data loss and named") {
   const TemporaryDirectory directory;
-  const std::string path = directory.database_path();
+  const std::string path = directory.File("medley.db");
   SECTION("something else altogether") { std::ofstream(path) << std::string(10'000, 'x'); }
   SECTION("a broken header") {
     Fill(directory);
@@ -227,7 +227,7 @@ TEST_CASE("a file that is no database, or a damaged one, is data loss and named"
 
 TEST_CASE("damage that shows only when a row is read is data loss and named") {
   const TemporaryDirectory directory;
-  const std::string path = directory.database_path();
+  const std::string path = directory.File("medley.db");
   Fill(directory);
   {
     auto database = Database::Open(path, Bytes{0});
@@ -245,7 +245,7 @@ TEST_CASE("damage that shows only when a row is read is data loss and named") {
 
 TEST_CASE("whatever bytes are damaged, a call answers or reports data loss", "[property]") {
   const TemporaryDirectory directory;
-  const std::string path = directory.database_path();
+  const std::string path = directory.File("medley.db");
   Fill(directory);
   const std::string whole = Contents(path);
   int refused = 0;
@@ -290,7 +290,7 @@ TEST_CASE("a full store says so, keeps what it has, and goes on once there is ro
       if (status.ok()) kept += lines.size();
     }
     REQUIRE(absl::IsResourceExhausted(status));
-    CHECK_THAT(std::string(status.message()), Catch::Contains(directory.database_path()));
+    CHECK_THAT(std::string(status.message()), Catch::Contains(directory.File("medley.db")));
     CHECK(kept > 100);
     CHECK(store->ListLogs(job, 10'000)->size() == kept);
   }

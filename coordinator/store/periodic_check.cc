@@ -1,7 +1,5 @@
 #include "coordinator/store/periodic_check.h"
 
-#include "runtime/base/clock.h"
-
 namespace medley {
 
 PeriodicCheck::PeriodicCheck(Store& store, absl::Duration every,
@@ -9,22 +7,12 @@ PeriodicCheck::PeriodicCheck(Store& store, absl::Duration every,
     : store_(store), every_(every), told_(std::move(told)), thread_([this] { Loop(); }) {}
 
 PeriodicCheck::~PeriodicCheck() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.NotifyAll();
-  }
+  stop_.Stop();
   thread_.join();
 }
 
 void PeriodicCheck::Loop() {
-  while (true) {
-    {
-      MutexLock lock(mutex_);
-      if (changed_.WaitUntil(mutex_, Now() + every_, [&] { return stopping_; })) return;
-    }
-    told_(store_.Check());
-  }
+  while (stop_.SleepUnlessStopped(every_)) told_(store_.Check());
 }
 
 }  // namespace medley

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "coordinator/store/store.h"
-#include "runtime/base/mutex.h"
+#include "runtime/base/stop_signal.h"
 
 namespace medley {
 
@@ -23,9 +23,7 @@ class PeriodicCheck {
   Store& store_;
   const absl::Duration every_;
   const std::function<void(const absl::Status&)> told_;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  StopSignal stop_;
   std::thread thread_;
 };
 

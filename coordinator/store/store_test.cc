@@ -188,7 +188,7 @@ TEST_CASE("jobs that have ended are counted by how, however many there are, also
     CHECK(store->Durations().count("ListLinks") == 0);
   }
   {
-    const auto database = Database::Open(directory.database_path(), Bytes{0});
+    const auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE((*database)->Run("UPDATE jobs SET ended = 1 WHERE ended > 0").ok());
     REQUIRE((*database)->Run("DROP INDEX jobs_by_end").ok());
   }

@@ -1,17 +1,8 @@
 #include "coordinator/store/store_under_test.h"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 
 namespace medley {
-
-TemporaryDirectory::TemporaryDirectory()
-    : path_((std::filesystem::temp_directory_path() / "medley-store-XXXXXX").string()) {
-  REQUIRE(mkdtemp(path_.data()) != nullptr);
-}
-
-TemporaryDirectory::~TemporaryDirectory() { std::filesystem::remove_all(path_); }
 
 std::unique_ptr<Store> OpenStore(const TemporaryDirectory& directory, const StoreOptions& options) {
   absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory.path(), options);

@@ -3,23 +3,9 @@
 #include <string>
 
 #include "coordinator/store/store.h"
+#include "runtime/base/files/temporary_directory.h"
 
 namespace medley {
-
-// A directory of the test's own, gone with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string database_path() const { return path_ + "/medley.db"; }
-
- private:
-  std::string path_;
-};
 
 // Fails the test if the store does not open.
 std::unique_ptr<Store> OpenStore(const TemporaryDirectory& directory, const StoreOptions& options = {});

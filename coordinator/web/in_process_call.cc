@@ -42,10 +42,13 @@ struct InProcessCall::Impl {
 
 InProcessCall::InProcessCall(const std::shared_ptr<grpc::Channel>& channel,
                              const google::protobuf::MethodDescriptor& method, const std::string& caller,
-                             const google::protobuf::Message& request)
+                             absl::Time caller_until, const google::protobuf::Message& request)
     : impl_(new Impl) {
   impl_->answer = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.output_type());
+  impl_->context.AddMetadata(kInProcessMetadata, InProcessProof());
   impl_->context.AddMetadata(kCallerMetadata, caller);
+  if (caller_until != absl::InfiniteFuture())
+    impl_->context.AddMetadata(kCallerUntilMetadata, absl::StrCat(absl::ToUnixSeconds(caller_until)));
   impl_->channel = channel;
   SendRequestId(impl_->context);
   grpc::GenericStub stub(channel);

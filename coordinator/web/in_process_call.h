@@ -14,10 +14,11 @@ namespace medley {
 // A call of an rpc that is known by its descriptor alone, with a message or with a stream of them as its answer. One thread.
 class InProcessCall {
  public:
-  // `caller` is told to the service (caller_metadata.h), and the id of the request that this thread serves.
+  // `caller`, whose certificate is in force until then, is told to the service (caller_metadata.h), and the id of the request that this
+  // thread serves.
   InProcessCall(const std::shared_ptr<grpc::Channel>& channel,
                 const google::protobuf::MethodDescriptor& method, const std::string& caller,
-                const google::protobuf::Message& request);
+                absl::Time caller_until, const google::protobuf::Message& request);
   ~InProcessCall();
 
   // The next message of the answer; null at its end. While none comes, `goes_on` is asked several times a second, and when it says no

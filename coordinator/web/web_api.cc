@@ -166,8 +166,8 @@ WebAnswer WebApi::Call(const MethodDescriptor& method, const WebRequest& request
   const std::unique_ptr<Message> message(
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.input_type())->New());
   if (const absl::Status read = ReadRequest(request, *message); !read.ok()) return ErrorAnswer(read);
-  const auto call =
-      std::make_shared<InProcessCall>(ChannelTo(server_), method, request.caller.name, *message);
+  const auto call = std::make_shared<InProcessCall>(ChannelTo(server_), method, request.caller.name,
+                                                    request.caller_until, *message);
   const auto goes_on = [this] { return !stopping_; };
   // The first message, or the error in its place, decides about the status.
   std::shared_ptr<Message> first = call->Next(goes_on);

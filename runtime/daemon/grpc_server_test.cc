@@ -118,5 +118,22 @@ TEST_CASE("after the grace a stream ends as if the server had gone, and the next
   }
 }
 
+TEST_CASE("figures have labels of rpcs that there are, whatever is called") {
+  RpcFigures figures;
+  const absl::StatusOr<RunningServer> running =
+      StartServer({.listen_address = "127.0.0.1:0", .figures = &figures});
+  REQUIRE(running.ok());
+  const auto channel = OpenChannel(running->address);
+  for (const char* method : {"/nobody.Knows/This", "/nobody.Knows/That", kCheck}) {
+    Call call(channel, method);
+    (void)call.Read();
+    CHECK(call.Finish().ok() == (method == kCheck));
+  }
+  OpenMetrics metrics;
+  figures.AddTo(metrics);
+  CHECK_THAT(metrics.Text(), Catch::Contains("grpc_method=\"grpc.health.v1.Health/Check\"") &&
+                                 Catch::Contains("grpc_method=\"other\"") && !Catch::Contains("nobody"));
+}
+
 }  // namespace
 }  // namespace medley

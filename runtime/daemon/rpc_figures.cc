@@ -6,13 +6,18 @@
 
 #include "absl/status/status.h"
 #include "runtime/base/clock.h"
+#include "runtime/security/rpc_roles.h"
 
 namespace medley {
 namespace {
 
+// As gRPC's own figures name what a server does not have: anybody may call anything, and each name would be a label for ever.
+constexpr char kOther[] = "other";
+
 class Interceptor final : public grpc::experimental::Interceptor {
  public:
-  Interceptor(RpcFigures& figures, const char* method) : figures_(figures), method_(method) {}
+  Interceptor(RpcFigures& figures, const std::string& method)
+      : figures_(figures), method_(IsRpc(method) ? method : kOther) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
       const auto code = static_cast<absl::StatusCode>(methods->GetSendStatus().error_code());

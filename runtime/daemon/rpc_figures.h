@@ -12,7 +12,8 @@
 
 namespace medley {
 
-// How many calls of each rpc ended with which code, and how long they took. Thread-safe; outlives the server.
+// How many calls of each rpc ended with which code, and how long they took; what is no rpc of ours (rpc_roles.h) is "other". Thread-safe;
+// outlives the server.
 class RpcFigures {
  public:
   void Count(const std::string& method, const std::string& code, double seconds);

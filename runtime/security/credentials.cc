@@ -51,15 +51,16 @@ class Gate : public grpc::AuthMetadataProcessor {
     const std::string method(path == metadata.end() ? "" : View(path->second));
     if (MayCall(v1::ROLE_UNSPECIFIED, method)) return grpc::Status::OK;
     const std::vector<grpc::string_ref> shown = context->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-    const absl::StatusOr<Identity> who = WhoCalls(tls_, shown.empty() ? "" : View(shown.front()));
-    absl::Status objection = who.status();
-    if (who.ok() && !MayCall(who->role, method))
+    const absl::StatusOr<Certificate> calls = WhoCalls(tls_, shown.empty() ? "" : View(shown.front()));
+    const Identity who = calls.ok() ? calls->identity : Identity();
+    absl::Status objection = calls.status();
+    if (calls.ok() && !MayCall(who.role, method))
       objection = absl::PermissionDeniedError(absl::StrCat(
-          method.substr(method.rfind('/') + 1), " ", WhatItNeeds(method), "; ", who->name,
-          who->role == v1::ROLE_UNSPECIFIED ? " has none"
-                                            : absl::StrCat(" has the role ", RoleName(who->role))));
+          method.substr(method.rfind('/') + 1), " ", WhatItNeeds(method), "; ", who.name,
+          who.role == v1::ROLE_UNSPECIFIED ? " has none"
+                                           : absl::StrCat(" has the role ", RoleName(who.role))));
     if (objection.ok()) return grpc::Status::OK;
-    if (refused_) refused_(who.ok() ? *who : Identity(), method, objection);
+    if (refused_) refused_(who, method, objection);
     return ToGrpc(objection);
   }
 
@@ -111,7 +112,7 @@ tls_api::TlsChannelCredentialsOptions OptionsToward(
 
 }  // namespace
 
-absl::StatusOr<Identity> WhoCalls(const v1::TlsConfig& tls, absl::string_view certificate_pem) {
+absl::StatusOr<Certificate> WhoCalls(const v1::TlsConfig& tls, absl::string_view certificate_pem) {
   if (certificate_pem.empty())
     return absl::UnauthenticatedError("a client certificate is needed: medley certs issue makes one");
   ASSIGN_OR_RETURN(Certificate shown, RecallCertificate(certificate_pem));
@@ -121,7 +122,7 @@ absl::StatusOr<Identity> WhoCalls(const v1::TlsConfig& tls, absl::string_view ce
                                                    " was in force until ",
                                                    absl::FormatTime(shown.valid_until, absl::UTCTimeZone())));
   Grant(tls, shown.identity);
-  return shown.identity;
+  return shown;
 }
 
 std::shared_ptr<grpc::ServerCredentials> ServerTls(const v1::TlsConfig& tls, Refused refused) {

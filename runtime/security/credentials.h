@@ -12,8 +12,8 @@
 
 namespace medley {
 
-// Who calls, and may: for grants see TlsConfig. Unauthenticated: no certificate, or one that is not in force any more.
-absl::StatusOr<Identity> WhoCalls(const v1::TlsConfig& tls, absl::string_view certificate_pem);
+// Who calls: the certificate, its role as TlsConfig's grants have it. Unauthenticated: there is none, or it is not in force any more.
+absl::StatusOr<Certificate> WhoCalls(const v1::TlsConfig& tls, absl::string_view certificate_pem);
 
 // What is refused before it reaches a service; from any thread.
 using Refused = std::function<void(const Identity& who, const std::string& method, const absl::Status& why)>;

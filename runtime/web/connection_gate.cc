@@ -103,7 +103,7 @@ ConnectionGate::Next ConnectionGate::ReadHead(Client& client) {
     }
     if (client.head.state() == RequestHead::State::kIncomplete) continue;
     client.connection.GiveBack({bytes + taken, size - taken});
-    client.connection.GiveBack(client.bytes);
+    client.connection.GiveBack(WithoutRange(client.bytes));
     client.bytes.clear();
     client.head = RequestHead();
     return Next::kServe;
@@ -157,10 +157,13 @@ void ConnectionGate::Watch() {
       arrived.swap(arrived_);
     }
     for (ClientPointer& client : arrived) {
+      const Client* const newest = client.get();
       waiting_.push_back(std::move(client));
+      MakeRoom();
+      // It may be the one that went.
+      if (waiting_.empty() || waiting_.back().get() != newest) continue;
       const auto at = std::prev(waiting_.end());
       handle(at, Advance(**at));
-      MakeRoom();
     }
     polled.assign(1, {.fd = wake_, .events = POLLIN, .revents = 0});
     absl::Time next_end = absl::InfiniteFuture();

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "runtime/web/test_client.h"
 
@@ -34,11 +35,14 @@ ConnectionGate::Options Patient() {
           .serve = EchoLine};
 }
 
-std::unique_ptr<TestClient> Connect(ConnectionGate& gate) {
+// `says` is there when the gate first looks.
+std::unique_ptr<TestClient> Connect(ConnectionGate& gate, const std::string& says = "") {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  auto client = std::make_unique<TestClient>(ends[0]);
+  client->Send(says);
   gate.Add(ends[1]);
-  return std::make_unique<TestClient>(ends[0]);
+  return client;
 }
 
 TEST_CASE("requests come to a worker whole, one after another") {
@@ -111,6 +115,23 @@ TEST_CASE("where there are too many, the one that is silent for longest goes") {
     client->Send("GET /b\r\n\r\n");
     CHECK(client->HearLine() == "GET /b");
   }
+}
+
+TEST_CASE("where all are served or wait to be, one more is closed") {
+  absl::Notification end;
+  ConnectionGate::Options options = Patient();
+  options.most_connections = 3;
+  options.serve = [&](WebConnection& connection) {
+    end.WaitForNotification();
+    return EchoLine(connection);
+  };
+  ConnectionGate gate(std::move(options));
+  std::vector<std::unique_ptr<TestClient>> served;
+  for (int i = 0; i < 3; ++i) served.push_back(Connect(gate, "GET /a\r\n\r\n"));
+  const auto further = Connect(gate, "GET /b\r\n\r\n");
+  CHECK(further->HearAll().empty());
+  end.Notify();
+  for (const auto& client : served) CHECK(client->HearLine() == "GET /a");
 }
 
 }  // namespace

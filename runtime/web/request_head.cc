@@ -1,5 +1,6 @@
 #include "runtime/web/request_head.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace medley {
@@ -33,6 +34,17 @@ size_t RequestHead::Take(absl::string_view bytes) {
   size_t taken = 0;
   while (taken < bytes.size() && state_ == State::kIncomplete) TakeByte(bytes[taken++]);
   return taken;
+}
+
+std::string WithoutRange(absl::string_view head) {
+  std::string kept;
+  while (!head.empty()) {
+    const absl::string_view line =
+        head.substr(0, head.find('\n') == head.npos ? head.npos : head.find('\n') + 1);
+    head.remove_prefix(line.size());
+    if (!absl::StartsWithIgnoreCase(line, "range:")) absl::StrAppend(&kept, line);
+  }
+  return kept;
 }
 
 }  // namespace medley

@@ -36,4 +36,8 @@ class RequestHead {
   std::string why_;
 };
 
+// A whole head without what asks for parts of an answer (Range), which may be left aside: httplib makes as many as are asked for, each as
+// large as the whole.
+std::string WithoutRange(absl::string_view head);
+
 }  // namespace medley

@@ -61,5 +61,13 @@ TEST_CASE("a head is refused at the byte at which it is too large") {
   CHECK(examined.why() == why);
 }
 
+TEST_CASE("a head without what asks for parts of an answer") {
+  CHECK(WithoutRange("GET /range: HTTP/1.1\r\nRANGE: bytes=0-1\r\nA: range:\r\nrange:x\r\n\r\n") ==
+        "GET /range: HTTP/1.1\r\nA: range:\r\n\r\n");
+  CHECK(WithoutRange("GET / HTTP/1.1\nrange: a\n\r\n") == "GET / HTTP/1.1\n\r\n");
+  CHECK(WithoutRange("range:").empty());
+  CHECK(WithoutRange("").empty());
+}
+
 }  // namespace
 }  // namespace medley

@@ -79,6 +79,11 @@ std::string CertificateOf(const SSL* ssl) {
   return std::string(bytes, static_cast<size_t>(size));
 }
 
+// Whether httplib reads the body of such a request.
+bool ReadsBodyOf(const std::string& method) {
+  return method == "POST" || method == "PUT" || method == "PATCH" || method == "DELETE";
+}
+
 // Its connections are the gate's: what httplib accepts is handed over at once, and comes back as requests.
 class HttpServer final : public httplib::Server {
  public:
@@ -136,29 +141,31 @@ struct WebServer::Impl {
         std::min(origin.size(), origin.find("://") == std::string::npos ? 0 : origin.find("://") + 3));
     if (!origin.empty() && site != host) return absl::StrCat("a page of \"", origin, "\" may not ask here");
     const std::string type = request.get_header_value("Content-Type");
-    if (request.method == "POST" && !absl::StartsWith(type, "application/json") &&
+    if (request.method != "GET" && request.method != "HEAD" && !absl::StartsWith(type, "application/json") &&
         !absl::StartsWith(type, "application/yaml"))
       return absl::StrCat("Content-Type: \"", type, "\" is neither application/json nor application/yaml");
     return "";
   }
 
   // Of the request that this thread serves.
-  const absl::StatusOr<Identity>& WhoAsks() const {
-    std::optional<absl::StatusOr<Identity>>& who = WebStream::Current().who;
-    if (!who.has_value() && options.tls == nullptr) who = Identity{.role = v1::ROLE_ADMIN};
+  const absl::StatusOr<Certificate>& WhoAsks() const {
+    std::optional<absl::StatusOr<Certificate>>& who = WebStream::Current().who;
+    if (!who.has_value() && options.tls == nullptr)
+      who = Certificate{.identity = {.role = v1::ROLE_ADMIN}, .valid_until = absl::InfiniteFuture()};
     if (!who.has_value())
       who = WhoCalls(*options.tls, CertificateOf(WebStream::Current().connection().tls()));
     return *who;
   }
 
   WebRequest RequestOf(const httplib::Request& from) const {
-    const absl::StatusOr<Identity>& who = WhoAsks();
+    const absl::StatusOr<Certificate>& who = WhoAsks();
     return {.method = from.method,
             .path = from.path,
             .parameters = {from.params.begin(), from.params.end()},
             .content_type = from.get_header_value("Content-Type"),
             .body = from.body,
-            .caller = who.ok() ? *who : Identity()};
+            .caller = who.ok() ? who->identity : Identity(),
+            .caller_until = who.ok() ? who->valid_until : absl::InfiniteFuture()};
   }
 
   // Before the body is read. False: the request is answered.
@@ -177,10 +184,18 @@ struct WebServer::Impl {
     if (from.has_header("Transfer-Encoding") || (has_body && !from.has_header("Content-Length")))
       return refuse(411, "Content-Length: is needed, and the body as a whole");
     uint64_t length = 0;
+    if (from.get_header_value_count("Content-Length") > 1)
+      return refuse(400, "Content-Length: is given more than once");
     if (has_body && !absl::SimpleAtoi(from.get_header_value("Content-Length"), &length))
       return refuse(400, "Content-Length: is not a number");
     if (length > kMostBody)
       return refuse(413, absl::StrCat("Content-Length: is ", length, ", and may be ", kMostBody));
+    // httplib leaves it for the next request.
+    if (length > 0 && !ReadsBodyOf(from.method))
+      return refuse(400, absl::StrCat("Content-Length: a ", from.method, " has no body here"));
+    // What is packed may be as large as anything.
+    if (from.has_header("Content-Encoding"))
+      return refuse(415, "Content-Encoding: is not understood; send the body as it is");
     if (length > 0 && !WhoAsks().ok()) return refuse(401, "a client certificate is needed");
     return true;
   }

@@ -19,6 +19,7 @@ struct WebRequest {
   std::string body;
   // Of the connection's certificate, with its grants; on a server in the clear an admin without a name.
   Identity caller;
+  absl::Time caller_until = absl::InfiniteFuture();  // that certificate is in force
 };
 
 struct WebAnswer {

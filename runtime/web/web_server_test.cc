@@ -1,6 +1,8 @@
 #include "runtime/web/web_server.h"
 
 #include <httplib.h>
+#include <sys/select.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -8,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "runtime/base/open_files.h"
 #include "runtime/security/test_certificates.h"
 #include "runtime/web/request_head.h"
 #include "runtime/web/test_client.h"
@@ -80,6 +83,70 @@ TEST_CASE("a body without an end, or one that is too large, is refused before it
   CHECK(FirstLineOf(*server, "POST /c HTTP/1.1\r\nContent-Length: 16777217\r\n") ==
         "HTTP/1.1 413 Payload Too Large");
   CHECK(FirstLineOf(*server, "POST /c HTTP/1.1\r\nContent-Length: many\r\n") == "HTTP/1.1 400 Bad Request");
+}
+
+// All that is said after these heads and what comes behind them.
+std::string AnswerTo(const WebServer& server, const std::string& head, const std::string& body) {
+  TestClient client(server.address());
+  client.Send(head + "Host: " + server.address() + "\r\nConnection: close\r\n\r\n" + body);
+  return client.HearAll();
+}
+
+TEST_CASE("parts of an answer are not to be had, however many are asked for") {
+  const auto server = Serve(Echo);
+  std::string ranges = "0-";
+  while (ranges.size() < 8000) ranges += ",0-";
+  for (const std::string& range :
+       {std::string("0-1"), std::string("1"), ranges, "0-1" + std::string(8000, '1')}) {
+    const std::string answer = AnswerTo(*server, "GET /a HTTP/1.1\r\nrAnGe:bytes=" + range + "\r\n", "");
+    CHECK_THAT(answer.substr(0, 100), Catch::StartsWith("HTTP/1.1 200 OK"));
+    CHECK_THAT(answer.substr(answer.size() - 20), Catch::EndsWith("GET /a admin  "));
+  }
+}
+
+TEST_CASE("a body that httplib would unpack, take apart or leave for the next request is refused") {
+  const auto server = Serve(Echo);
+  const std::string json = "Content-Type: application/json\r\n";
+  const auto first_line = [&](const std::string& head, const std::string& body) {
+    const std::string answer = AnswerTo(*server, head, body);
+    return answer.find("HTTP/1.1", 1) == std::string::npos ? answer.substr(0, answer.find('\r'))
+                                                           : "more than one answer: " + answer;
+  };
+  for (const std::string encoding : {"gzip", "br", "identity"})
+    CHECK(first_line(
+              "POST /c HTTP/1.1\r\nContent-Length: 2\r\n" + json + "Content-Encoding: " + encoding + "\r\n",
+              "{}") == "HTTP/1.1 415 Unsupported Media Type");
+  for (const std::string method : {"PUT", "PATCH", "DELETE"})
+    CHECK(
+        first_line(
+            method + " /c HTTP/1.1\r\nContent-Length: 2\r\nContent-Type: multipart/form-data; boundary=a\r\n",
+            "{}") == "HTTP/1.1 403 Forbidden");
+  const std::string smuggled = "GET /d HTTP/1.1\r\nHost: " + server->address() + "\r\n\r\n";
+  const std::string length = "Content-Length: " + std::to_string(smuggled.size()) + "\r\n";
+  const std::string keep = "Connection: keep-alive\r\n";
+  for (const std::string method : {"GET", "HEAD", "OPTIONS"})
+    CHECK(first_line(method + " /c HTTP/1.1\r\n" + keep + length + json, smuggled) ==
+          "HTTP/1.1 400 Bad Request");
+  CHECK(first_line("POST /c HTTP/1.1\r\nContent-Length: 2\r\n" + length + json, "{}" + smuggled) ==
+        "HTTP/1.1 400 Bad Request");
+}
+
+TEST_CASE("a process that has many descriptors open answers as before") {
+  RaiseOpenFilesLimit();
+  std::vector<int> open;
+  while (open.empty() || open.back() < FD_SETSIZE) {
+    open.push_back(dup(STDERR_FILENO));
+    if (open.back() < 0) break;
+  }
+  if (open.back() < 0) {
+    WARN("this system allows no more than " << open.size() << " descriptors");
+    for (const int descriptor : open) close(descriptor);
+    return;
+  }
+  const auto server = Serve(Echo);
+  const std::string answer = AnswerTo(*server, "GET /a HTTP/1.1\r\n", "");
+  for (const int descriptor : open) close(descriptor);
+  CHECK_THAT(answer, Catch::StartsWith("HTTP/1.1 200 OK") && Catch::EndsWith("GET /a admin  "));
 }
 
 TEST_CASE("what is too large is refused, and it is said what and how much there may be") {

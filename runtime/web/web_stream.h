@@ -13,9 +13,10 @@ namespace medley {
 // A connection during one request, as httplib reads and writes it: calls wait, but for nobody who is silent for long. One thread.
 class WebStream final : public httplib::Stream {
  public:
-  // Both directions: bytes that do not come within this, or more slowly than this, come from nobody.
+  // Both directions: bytes that do not come, or are not taken, within this are nobody's.
   static constexpr absl::Duration kSilenceLimit = absl::Seconds(10);
-  static constexpr int kLeastBytesPerSecond = 1024;  // of a request, after the first kSilenceLimit
+  // Of a request, after the first kSilenceLimit: what comes more slowly is nobody's either.
+  static constexpr int kLeastBytesPerSecond = 1024;
 
   explicit WebStream(WebConnection& connection);
   ~WebStream() override;
@@ -28,7 +29,8 @@ class WebStream final : public httplib::Stream {
   ssize_t write(const char* bytes, size_t size) override;
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
   void get_local_ip_and_port(std::string& ip, int& port) const override;
-  socket_t socket() const override { return connection_.socket(); }
+  // httplib asks whether it is one for select(), of whose kind there are 1024; what waits here does so by poll().
+  socket_t socket() const override { return 0; }
 
   WebConnection& connection() { return connection_; }
   // No further request comes on this connection.
@@ -37,7 +39,7 @@ class WebStream final : public httplib::Stream {
   // Its request was not there in time.
   bool was_silent() const { return was_silent_; }
   // Who asks: is looked up once.
-  std::optional<absl::StatusOr<Identity>> who;
+  std::optional<absl::StatusOr<Certificate>> who;
 
  private:
   WebConnection& connection_;

@@ -187,10 +187,11 @@ class JoinTest(unittest.TestCase):
 
     def test_a_certificate_is_renewed_while_the_agent_runs_and_for_its_own_name_alone(self):
         self.nearly_over("node1")
-        before = self.read("node1", "certificate.pem")
+        before, key_before = self.read("node1", "certificate.pem"), self.read("node1", "key.pem")
         agent = self.start_agent("node1")
         wait_for(lambda: agent.log(), lambda: "the certificate is renewed" in agent.log())
-        wait_for("it is written", lambda: self.read("node1", "certificate.pem") != before)
+        self.assertNotIn(before, self.read("node1", "certificate.pem"))
+        self.assertNotIn(key_before, self.read("node1", "key.pem"))
         shown = self.medley("certs", "show", self.tls("node1")["certificate"], "--output", "json").json()
         self.assertEqual((shown["identity"], shown["role"], shown["hosts"]), ("node1", "agent", []))
         self.wait_until_alive(agent, "node1")

@@ -34,7 +34,7 @@ LIBRARIES = {
 # --- The lists that rooms share.
 
 BASE = ["runtime/base"]
-LOCKS = BASE + ["runtime/base/mutex.h", "threads"]
+LOCKS = BASE + ["runtime/base/mutex.h", "runtime/base/stop_signal.h", "threads"]
 FILES = BASE + ["runtime/base/files"]
 DESCRIPTION = ["runtime/device/device_description.h"]
 DEVICE = BASE + DESCRIPTION + ["runtime/device"]
@@ -58,6 +58,7 @@ ROOMS = {
     "runtime/base/mutex.h": (BASE + ["threads"], []),
     "runtime/base/current_phase.h": (LOCKS, []),
     "runtime/base/stop_after.h": (LOCKS, []),
+    "runtime/base/stop_signal.h": (LOCKS, []),
     "runtime/base/stacks": (LOCKS, ["threads"]),
     "runtime/base/files": (BASE + ["hashes", "JSON"], []),
 
@@ -163,7 +164,7 @@ ROOMS = {
     "coordinator/problem": (VALUES + ["coordinator/planner", "coordinator/planner/techniques", "coordinator/predictor"], []),
     "coordinator/wire": (RIM + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem", "coordinator/roofline"], ["protobuf"]),
-    "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf"]),
+    "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf", "runtime/base/files"]),
     "coordinator/joining": (BASE + ["coordinator/store", "proto", "runtime/security"], ["runtime/base/files"]),
     "coordinator/orchestrator": (RIM + FILES + LOCKS + ["runtime/base/stop_after.h"] + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",

@@ -8,9 +8,9 @@ from types import TracebackType
 
 from .columns import Steps, columns_of
 from .connection import Connection
-from .errors import Unavailable
+from .errors import InvalidArgument, Unavailable
 from .spec import Spec, read_spec, word
-from .v1 import cluster_pb2, coordinator_pb2 as wire, job_pb2, plan_pb2
+from .v1 import cluster_pb2, coordinator_pb2 as wire, job_pb2, node_check_pb2, plan_pb2
 
 _BETWEEN_TRIES_SECONDS = 0.5
 _BETWEEN_LOOKS_SECONDS = 1.0
@@ -150,6 +150,24 @@ class Client:
         """Predicted and measured times of the same instructions. 0: of the newest step that was traced."""
         return self._connection.ask("GetTrace", wire.GetTraceRequest(job_id=job_id, step=step), wire.Trace)
 
+    def trace_steps(self, job_id: str, steps: int = 1, silence: float = 3600.0) -> Iterator[wire.Trace]:
+        """The next `steps` steps of a running job, which goes on meanwhile, each as soon as all its ranks' times are there.
+
+        A step whose times do not all come, or that is not read before the job is far beyond it, is left out. Unavailable: nothing
+        came for `silence` seconds, in which a step is to end.
+        """
+        whole = wire.Trace()
+        request = wire.TraceStepsRequest(job_id=job_id, steps=steps)
+        for update in self._connection.listen("TraceSteps", request, wire.TraceStepsUpdate, silence):
+            # A step comes in parts.
+            if whole.lanes and update.trace.step != whole.step:
+                yield whole
+                whole = wire.Trace()
+            if update.HasField("trace"):
+                whole.MergeFrom(update.trace)
+        if whole.lanes:
+            yield whole
+
     def cancel(self, job_id: str, after_checkpoint: bool = False) -> job_pb2.Job:
         request = wire.CancelJobRequest(job_id=job_id, after_checkpoint=after_checkpoint)
         return self._connection.ask("CancelJob", request, job_pb2.Job)
@@ -205,6 +223,12 @@ class Client:
         """Of a node that is lost."""
         self._connection.ask("ForgetNode", wire.ForgetNodeRequest(node=node), wire.ForgetNodeResponse)
 
+    def check(self, node: str = "", directories: Iterable[str] = ()) -> list[node_check_pb2.NodeCheck]:
+        """What is not as it should be on a node or all live ones, which takes seconds: devices, clock, version, limits, and how fast
+        these directories of data and checkpoints are."""
+        request = wire.CheckNodesRequest(node=node, directories=directories)
+        return list(self._connection.ask("CheckNodes", request, wire.CheckNodesResponse, self._long).nodes)
+
     def links(self, devices: Iterable[str] = (), measure: bool = False) -> list[cluster_pb2.LinkProfile]:
         """Between these ("node/device") or all; with `measure` anew, for which they must be free."""
         if measure:
@@ -220,3 +244,35 @@ class Client:
         """Who changed what, and what was refused, oldest first. 0: the newest 1000."""
         request = wire.ListAuditRequest(limit=limit, since_seconds=since_seconds)
         return list(self._connection.ask("ListAudit", request, wire.ListAuditResponse).records)
+
+    def create_join_token(self, node: str = "", valid_seconds: float = 0) -> wire.CreateJoinTokenResponse:
+        """By which one agent may join, once: of this name, also where such an agent is alive, or any whose name no live agent has. Its
+        `token` is shown this one time. 0: for an hour."""
+        request = wire.CreateJoinTokenRequest(node=node, valid_seconds=valid_seconds)
+        return self._connection.ask("CreateJoinToken", request, wire.CreateJoinTokenResponse)
+
+    def join_tokens(self) -> list[wire.JoinToken]:
+        """Newest first, without what is secret."""
+        return list(self._connection.ask("ListJoinTokens", wire.ListJoinTokensRequest(), wire.ListJoinTokensResponse).tokens)
+
+    def revoke_join_token(self, token_id: str) -> None:
+        """Nobody joins by it any more; a certificate that it got stays."""
+        self._connection.ask("RevokeJoinToken", wire.RevokeJoinTokenRequest(token_id=token_id), wire.RevokeJoinTokenResponse)
+
+    def back_up(self, file: str | os.PathLike[str]) -> int:
+        """Writes the coordinator's store, while it goes on, to a file that is not there yet, for `medley-coordinator --restore`. Its
+        size in bytes. InvalidArgument: the file is there. OSError: it cannot be written."""
+        path = os.fspath(file)
+        if os.path.exists(path):
+            raise InvalidArgument(f"{path} is there already; a backup is not written over another file")
+        partial = path + ".partial"
+        try:
+            with open(partial, "wb") as out:
+                for part in self._connection.listen("BackUp", wire.BackUpRequest(), wire.BackUpPart, self._long):
+                    out.write(part.bytes)
+                size = out.tell()
+            os.rename(partial, path)
+            return size
+        finally:
+            if os.path.exists(partial):
+                os.remove(partial)

@@ -33,11 +33,11 @@ FileDigest DigestOf(absl::Span<const std::byte> contents) {
   return {static_cast<int64_t>(contents.size()), XXH3_64bits(contents.data(), contents.size())};
 }
 
-absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path, mode_t mode) {
   static std::atomic<uint64_t> number{0};
   while (true) {
     const std::string aside = absl::StrCat(path, kPartialMarker, getpid(), "-", number.fetch_add(1));
-    const int descriptor = open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int descriptor = open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor >= 0) return std::unique_ptr<AtomicFile>(new AtomicFile(path, aside, descriptor));
     // A process of the same number died while it wrote here: leave its file to who cleans the directory.
     if (errno != EEXIST) return FileError(errno, "create", aside);
@@ -103,8 +103,8 @@ absl::StatusOr<FileDigest> AtomicFile::Commit() {
   return FileDigest{bytes_, XXH3_64bits_digest(hash_.get())};
 }
 
-absl::Status WriteFileAtomically(const std::string& path, const std::string& contents) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
+absl::Status WriteFileAtomically(const std::string& path, const std::string& contents, mode_t mode) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Create(path, mode));
   RETURN_IF_ERROR(file->Append({reinterpret_cast<const std::byte*>(contents.data()), contents.size()}));
   return file->Commit().status();
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,7 +35,8 @@ inline constexpr char kPartialMarker[] = ".partial-";
 // aside and what was at `path` before is untouched, unless Commit says otherwise.
 class AtomicFile {
  public:
-  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
+  // `mode`: who may read and write it, less what the process's umask forbids.
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path, mode_t mode = 0666);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();  // without a successful Commit nothing is left behind
@@ -64,7 +67,10 @@ class AtomicFile {
   std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> hash_;
 };
 
-absl::Status WriteFileAtomically(const std::string& path, const std::string& contents);
+// The mode of what nobody else may read.
+inline constexpr mode_t kOwnerAlone = 0600;
+
+absl::Status WriteFileAtomically(const std::string& path, const std::string& contents, mode_t mode = 0666);
 
 // Creates `path` and its missing parents, durably. Not an error if it is there.
 absl::Status CreateDirectories(const std::string& path);

@@ -29,6 +29,15 @@ std::vector<std::string> Names(const std::string& directory) {
   return names;
 }
 
+TEST_CASE("what its owner alone may read, nobody else may") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("a");
+  REQUIRE(WriteFileAtomically(path, "open").ok());
+  REQUIRE(WriteFileAtomically(path, "secret", kOwnerAlone).ok());
+  CHECK(std::filesystem::status(path).permissions() ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
 TEST_CASE("a committed file holds what was appended, and its digest is that of its contents") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{20}));
   CAPTURE(seed);
