@@ -246,7 +246,7 @@ class Planning {
   std::vector<RouteCount> RangesTo(int most_routes, int factor) const {
     std::vector<RouteCount> ranges;
     const int devices = static_cast<int>(problem_.devices.size());
-    for (int64_t most = std::max(2, devices / kMostStages), least = 1; least <= most_routes; most *= factor) {
+    for (int64_t most = std::max(1, devices / kMostStages), least = 1; least <= most_routes; most *= factor) {
       ranges.push_back({static_cast<int>(least), static_cast<int>(std::min<int64_t>(most, most_routes))});
       least = most + 1;
     }
