@@ -105,6 +105,9 @@ class CountedRoutes {
     return most_layers_[(static_cast<size_t>(kind) * pricing_.most_stages() + from_end - 1) * 2 +
                         (first ? 1 : 0)];
   }
+  bool Passes(int kind, int from_end, int layers, bool first) const {
+    return pricing_.PassSeconds(kind, from_end, layers, first) <= most_pass_seconds_;
+  }
   Rest& RestAt(int64_t at, int kind) { return rests_[at * kinds_.size() + kind]; }
 
   // With a stage of `kind` in front of what `at` has without it.
@@ -121,12 +124,13 @@ class CountedRoutes {
       if (next >= 0)
         way += 2 * pricing_.table().LeastMessageSeconds(kinds_[kind], kinds_[next], pricing_.size());
       const int left = layers_ - rest.layers;
-      if (left <= most_first) {
+      // It may be that some layers fit and fewer do not: with windows for those in host memory.
+      if (left <= most_first && Passes(kinds_[kind], stages, left, /*first=*/true)) {
         const double whole = way + pricing_.PassSeconds(kinds_[kind], stages, left, /*first=*/true);
         if (whole < best.way_seconds) best = {at, kind, next, stages, left, whole};
       }
       const int layers = std::min(most, left);
-      if (layers < 0 || (layers == 0 && stages > 1)) continue;
+      if (layers < 0 || !Passes(kinds_[kind], stages, layers, /*first=*/false)) continue;
       way += pricing_.PassSeconds(kinds_[kind], stages, layers, /*first=*/false);
       const int all = rest.layers + layers;
       if (all > here.layers || (all == here.layers && way < here.way_seconds)) here = {all, next, way};

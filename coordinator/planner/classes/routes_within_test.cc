@@ -53,7 +53,7 @@ TEST_CASE("routes within counts of devices have the least period of all") {
     INFO("seed " << seed);
     const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
     StageMemories memories(problem);
-    StageTable table(problem, classes, memories, /*optimizer_share=*/1, /*only_degree=*/1);
+    StageTable table(problem, classes, memories, /*optimizer_share=*/1, HostLayers::kNone, /*only_degree=*/1);
     std::vector<int> devices;
     for (const DeviceClass& of : classes) devices.push_back(of.devices);
     for (const ShapePricing& pricing : PricingsOf(table, /*most_stages=*/5)) {
@@ -84,7 +84,7 @@ TEST_CASE("routes within too many counts, or of several degrees, are not searche
   REQUIRE(mixed.kinds().back().degree > 1);
   const std::vector<int> some(classes.size(), 4), many(classes.size(), 1'000'000);
   CHECK(RoutesWithin(PricingsOf(mixed, 4).front(), some).empty());
-  StageTable single(problem, classes, memories, /*optimizer_share=*/1, /*only_degree=*/1);
+  StageTable single(problem, classes, memories, /*optimizer_share=*/1, HostLayers::kNone, /*only_degree=*/1);
   CHECK(!RoutesWithin(PricingsOf(single, 4).front(), some).empty());
   CHECK(RoutesWithin(PricingsOf(single, 1'000).front(), many).empty());
 }
