@@ -12,6 +12,8 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Counts of stages of each kind, times kinds.
 constexpr int64_t kMostStates = 400'000;
+// Where there are so many devices for each of the model's blocks a route need not take all, and prices tell which.
+constexpr double kMostStages = 1.2;
 // Periods that are looked at beside the least one are so far apart.
 constexpr double kPeriodRatio = 1.04;
 constexpr int kPeriods = 4;
@@ -38,7 +40,10 @@ class CountedRoutes {
     const bool one_degree = std::all_of(kinds.begin(), kinds.end(), [&](const StageKind& kind) {
       return kind.degree == kinds.front().degree;
     });
-    return one_degree && !kinds_.empty() && counts_ * static_cast<int64_t>(kinds_.size()) <= kMostStates;
+    int stages = 0;
+    for (const int most : most_) stages += most;
+    return one_degree && !kinds_.empty() && stages <= kMostStages * (layers_ + 2) &&
+           counts_ * static_cast<int64_t>(kinds_.size()) <= kMostStates;
   }
 
   // The route with the shortest way of those with no longer passes.

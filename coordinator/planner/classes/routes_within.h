@@ -12,8 +12,8 @@ namespace medley {
 // for a limit; the least limits with which the model is whole are taken, and of routes with one limit that on which
 // a micro-batch is the shortest time on its way.
 //
-// `devices`: of each class. None: a route cannot be whole so, kinds have several degrees, or there are too many
-// counts to go through. Pure and deterministic.
+// `devices`: of each class. None: a route cannot be whole so, kinds have several degrees, there are many more devices than
+// blocks, or too many counts to go through. Pure and deterministic.
 std::vector<RouteShape> RoutesWithin(const ShapePricing& pricing, const std::vector<int>& devices);
 
 }  // namespace medley

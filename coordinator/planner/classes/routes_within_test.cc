@@ -45,6 +45,7 @@ TEST_CASE("routes within counts of devices have the least period of all") {
   int some = 0, none = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     PlanningProblem problem = ManyDevices(seed, 5);
+    problem.shape.model.layers = std::max(3, problem.shape.model.layers);
     // What keeps routes from being whole, or has stages hold less the further from the end they are.
     for (DeviceCost& device : problem.devices) {
       if (seed % 2 == 0)
@@ -76,8 +77,9 @@ TEST_CASE("routes within counts of devices have the least period of all") {
   CHECK(none >= 5);
 }
 
-TEST_CASE("routes within too many counts, or of several degrees, are not searched") {
-  const PlanningProblem problem = ManyDevices(5, 24);
+TEST_CASE("routes within too many counts or devices, or of several degrees, are not searched") {
+  PlanningProblem problem = ManyDevices(5, 24);
+  problem.shape.model.layers = 12;
   const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
   StageMemories memories(problem);
   StageTable mixed(problem, classes, memories, /*optimizer_share=*/1);
@@ -86,6 +88,8 @@ TEST_CASE("routes within too many counts, or of several degrees, are not searche
   CHECK(RoutesWithin(PricingsOf(mixed, 4).front(), some).empty());
   StageTable single(problem, classes, memories, /*optimizer_share=*/1, HostLayers::kNone, /*only_degree=*/1);
   CHECK(!RoutesWithin(PricingsOf(single, 4).front(), some).empty());
+  // With several for each block; and with as many counts as there may not be.
+  CHECK(RoutesWithin(PricingsOf(single, 16).front(), std::vector<int>(classes.size(), 16)).empty());
   CHECK(RoutesWithin(PricingsOf(single, 1'000).front(), many).empty());
 }
 

@@ -289,6 +289,7 @@ std::vector<std::pair<Recompute, int>> StageTable::Recomputes(int kind, int size
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
     all.push_back({recompute, MostLayers(kind, size, first, from_end, recompute)});
+    if (all.back().second == problem_.shape.model.layers) break;
   }
   return all;
 }

@@ -102,7 +102,8 @@ class StageTable {
   // The most layers that fit, by what is recomputed; -1: not even a stage without any.
   int MostLayers(int kind, int size, bool first, int from_end, Recompute recompute);
   HostLayers host_layers() const { return host_layers_; }
-  // What such a stage may recompute, what takes the least time first, and the most layers that then fit.
+  // What such a stage may recompute, what takes the least time first, and the most layers that then fit; none
+  // behind that with which all do.
   std::vector<std::pair<Recompute, int>> Recomputes(int kind, int size, bool first, int from_end);
   // What such a stage does to need less memory that takes the least time of what fits; none if nothing does.
   std::optional<UnitSaving> LeastSaving(StageForm stage);
