@@ -33,8 +33,29 @@ struct StageGroup {
   int64_t parameters = 0;          // of a rank
   bool is_of_first_route = false;  // which answers for norms where nothing is shared
   int sharers = 1;                 // of the optimizer's state
+  // Of layers that live in host memory: how many there are, and what one's parameters take to the device and from it.
+  int layers_on_host = 0;
+  double fetch_seconds = 0, store_seconds = 0;
 
+  bool sums = false;  // with others
   double free_seconds = 0, norm_seconds = 0;
+
+  // Of what it counts of sums, layers are fetched once more.
+  double NormSeconds() const {
+    const bool counts = norm_seconds > 0 && sums;
+    return std::max(norm_seconds, counts ? layers_on_host * fetch_seconds : 0.0);
+  }
+  // Parameters, gradients and the moments of its part come, and but for gradients they go, a layer behind another; the first
+  // one comes before anything is updated, and the last one goes when all is.
+  double UpdateSeconds() const {
+    const double moments = 2.0 / sharers;
+    const double updates = static_cast<double>(parameters) * update_seconds_per_parameter / sharers;
+    if (layers_on_host == 0) return updates;
+    const double fetched = layers_on_host * (2 + moments) * fetch_seconds,
+                 stored = layers_on_host * (1 + moments) * store_seconds;
+    return std::max({updates + (2 + moments) * fetch_seconds + (1 + moments) * store_seconds,
+                     fetched + (1 + moments) * store_seconds, stored + (2 + moments) * fetch_seconds});
+  }
 };
 
 class AlikeRoutes {
@@ -60,16 +81,16 @@ class AlikeRoutes {
       std::map<int, int> hosts;
       for (const UnitId u : route.units) {
         const Unit& unit = plan_.units[u];
-        if (visited[u.value()]++ > 0 || unit.has_windows() ||
+        if (visited[u.value()]++ > 0 || unit.lives_on_peers() ||
             unit.activations_home != ActivationsHome::kDevice || unit.chunks.size() != 1) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("routes[", r, "]: unit ", u.value(),
-                           " is shared, passed twice or has layers or activations elsewhere; such plans are "
-                           "predicted whole alone"));
+          return absl::InvalidArgumentError(absl::StrCat(
+              "routes[", r, "]: unit ", u.value(),
+              " is shared, passed twice or has layers with its holders or activations elsewhere; "
+              "such plans are predicted whole alone"));
         }
         absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
-                        static_cast<int>(unit.recompute), "a", static_cast<int>(unit.activations), "s",
-                        unit.sequence_parallel ? 1 : 0);
+                        static_cast<int>(unit.recompute), "w", unit.window_layers, "a",
+                        static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0);
         for (const std::string& name : unit.devices) {
           const int d = predictor_.DeviceNamed(name);
           if (d < 0) {
@@ -166,10 +187,20 @@ class AlikeRoutes {
       return absl::InvalidArgumentError(absl::StrCat(device.name, " was not measured so"));
     const BlockTimes& times = costs->times[size - alone.micro_batch_sizes.begin()];
     const ModelConfig local = LocalModel(model, share);
+    const Unit& unit = plan.units[PlaceOf(plan, rank).unit];
+    if (unit.lives_on_host()) {
+      const Bytes layer = SizeOf(Dtype::kF32) * SegmentElements(local, SegmentOfBlock(BlockOfLayer(0)));
+      group.layers_on_host = LayersOf(unit, model);
+      group.fetch_seconds = static_cast<double>(layer.value) / device.fetch_bytes_per_second;
+      group.store_seconds = static_cast<double>(layer.value) / device.store_bytes_per_second;
+    }
     group.backward_before_seconds = {0};
     for (BlockId block = group.blocks.first; block < group.blocks.end; ++block) {
-      const PassTimes& pass = TimesOf(times, model, block);
-      group.backward_before_seconds.push_back(group.backward_before_seconds.back() + pass.backward_seconds);
+      double seconds = TimesOf(times, model, block).backward_seconds;
+      // Its parameters and gradients come before it.
+      if (group.layers_on_host > 0 && model.is_layer(block))
+        seconds = std::max(seconds, 2 * group.fetch_seconds);
+      group.backward_before_seconds.push_back(group.backward_before_seconds.back() + seconds);
     }
     for (const SegmentId segment : SegmentsOf(model, {group.blocks}))
       group.parameters += SegmentElements(local, segment);
@@ -201,7 +232,9 @@ class AlikeRoutes {
   // When the last backward of a group has gone through the segments from `segment` on.
   double CompleteSeconds(const StageGroup& group, SegmentId segment) const {
     const BlockId block = CompletedBy(problem_.shape.model, {group.blocks}, segment);
-    return group.last_backward_seconds - group.backward_before_seconds[block - group.blocks.first];
+    // What is summed in host memory is stored there first.
+    return group.last_backward_seconds - group.backward_before_seconds[block - group.blocks.first] +
+           group.store_seconds;
   }
 
   // As slices stand in the step programs.
@@ -249,6 +282,7 @@ class AlikeRoutes {
         least_degree = std::min(least_degree, group.degree);
       }
       if (members < 2) continue;
+      for (const int g : holders) groups_[g].sums = true;
       // A part for each rank of the units with the most; of others a rank has several, one after another.
       const double seconds = sums.Seconds(elements / finest) * (static_cast<double>(finest) / least_degree);
       const double part = plan_.shards_optimizer ? 0.5 : 1;  // the other half gathers parameters
@@ -265,15 +299,14 @@ class AlikeRoutes {
     std::vector<int> devices;
     for (const StageGroup& group : groups_) {
       reduced =
-          std::max(reduced, std::max(group.free_seconds, group.last_backward_seconds) + group.norm_seconds);
+          std::max(reduced, std::max(group.free_seconds, group.last_backward_seconds) + group.NormSeconds());
       devices.insert(devices.end(), group.devices.begin(), group.devices.end());
     }
     reduced += ReduceScalarsSeconds(problem_, devices);
     // Then all update, and gather parameters in the order of their sums.
     std::vector<double> free_seconds;
     for (const StageGroup& group : groups_) {
-      free_seconds.push_back(reduced + static_cast<double>(group.parameters) *
-                                           group.update_seconds_per_parameter / group.sharers);
+      free_seconds.push_back(reduced + group.UpdateSeconds());
     }
     for (const auto& [holders, seconds] : gathers_) {
       double start = 0;

@@ -28,8 +28,10 @@ struct AlikePrediction {
 // algorithm by how its number of rounds grows. Devices of a host that slow each other down count as if all that the
 // plan uses compute at once.
 //
-// InvalidArgument: as PredictStep; or two routes share a unit or a processor, or layers live elsewhere than on the
-// devices ("routes[3]: ..."), which this prediction does not know.
+// Where layers live in host memory, their copies at the end of a step overlap with all else but the first and the last.
+//
+// InvalidArgument: as PredictStep; or two routes share a unit or a processor, layers live with their holders or activations
+// in host memory ("routes[3]: ..."), which this prediction does not know.
 class AlikeRoutePredictor {
  public:
   // `problem` must outlive it.

@@ -11,11 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/classes/class_search.h"
+#include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/classes/lower_bound.h"
 #include "coordinator/planner/classes/place_routes.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/model/model_share.h"
+#include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/memory.h"
 
 namespace medley {
@@ -40,9 +43,16 @@ constexpr double kHopeless = 1.01;
 // Shares of slices are whole elements, and holders of parts of them not equally many.
 constexpr double kOwnPart = 1.1;
 
+int DevicesOfHost(const PlanningProblem& problem, const DeviceCost& of) {
+  if (of.host < 0) return 1;
+  return static_cast<int>(std::count_if(problem.devices.begin(), problem.devices.end(),
+                                        [&](const DeviceCost& device) { return device.host == of.host; }));
+}
+
 // Whether the first rank of each stage of such routes fits its device, with `optimizer_share` of the state.
 bool Fits(const AlikeRoutePredictor& predictor, const Plan& plan, double optimizer_share) {
   const PlanningProblem& problem = predictor.problem();
+  const bool layers_alone = LayersAreSummedAlone(problem.shape.model);
   std::set<std::string> seen;
   for (const Route& route : plan.routes) {
     Plan alone{.schedule = plan.schedule};
@@ -54,7 +64,7 @@ bool Fits(const AlikeRoutePredictor& predictor, const Plan& plan, double optimiz
       alone.units.push_back(unit);
       absl::StrAppend(&key, "|", predictor.ClassOf(predictor.DeviceNamed(unit.devices.front())), ",",
                       unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
-                      static_cast<int>(unit.recompute));
+                      static_cast<int>(unit.recompute), ",", unit.window_layers);
     }
     if (!seen.insert(key).second) continue;
     // More keep no more.
@@ -62,9 +72,20 @@ bool Fits(const AlikeRoutePredictor& predictor, const Plan& plan, double optimiz
     for (size_t s = 0; s < alone.units.size(); ++s) {
       const Rank rank = FirstRankOf(alone, static_cast<int>(s));
       RankMemory memory = MemoryOfRank(alone, rank, problem.shape);
-      memory.optimizer = {
-          static_cast<int64_t>(optimizer_share * static_cast<double>(memory.optimizer.value))};
+      const ModelConfig& model = problem.shape.model;
+      const Bytes layer =
+          SizeOf(Dtype::kF32) *
+          SegmentElements(LocalModel(model, ShareOf(alone, rank, model)), SegmentOfBlock(BlockOfLayer(0)));
+      memory.optimizer = OptimizerBytes(memory.optimizer, alone.units[s].window_layers, layer, layers_alone,
+                                        optimizer_share);
       if (!medley::Fits(memory, RoomOf(problem, alone, rank))) return false;
+      if (memory.host == Bytes{0}) continue;
+      // Half of it are moments. Each device has an equal part of its host.
+      const DeviceCost& device = problem.devices[predictor.DeviceNamed(DeviceOf(alone, rank))];
+      const double needed = static_cast<double>(memory.host.value) * (1 + optimizer_share) / 2;
+      if (device.host_memory > Bytes{0} &&
+          needed * DevicesOfHost(problem, device) > static_cast<double>(device.host_memory.value))
+        return false;
     }
   }
   return true;
@@ -82,7 +103,8 @@ std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
                       stage.layers > 0 ? absl::StrCat(stage.layers)
                       : stage.first    ? "embedding"
                                        : "head",
-                      stage.recompute == Recompute::kNone ? "" : " again");
+                      stage.recompute == Recompute::kNone ? "" : " again",
+                      stage.windows > 0 ? absl::StrCat(" on the host, ", stage.windows, " at a time") : "");
     }
     absl::StrAppend(&text, "] x ", shaped.micro_batches, " of ",
                     table.problem().micro_batch_sizes[shaped.shape.size]);
@@ -106,33 +128,45 @@ class Planning {
         memories_(problem) {}
 
   absl::StatusOr<PlanByClass> Run() {
+    Search();
+    // Under 1F1B each micro-batch copies a layer's parameters four times, so what fits otherwise is seldom slower.
+    const bool may_home = problem_.constraints.saves_memory &&
+                          std::any_of(problem_.devices.begin(), problem_.devices.end(), CopiesAreMeasured);
+    if (!found_any() && may_home) {
+      host_layers_ = HostLayers::kAllowed;
+      Search();
+    }
+    if (!found_any() && stopped())
+      return absl::CancelledError("planning was stopped before it had found a plan");
+    if (!found_any()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
+          " classes fits their memory",
+          problem_.constraints.limit_devices() ? " and the limits to devices" : "",
+          ", whichever of the measured degrees of tensor parallelism stages have and whatever they recompute",
+          may_home ? ", nor with layers in host memory"
+                   : "; layers in host memory are not allowed, or no device's copies are measured"));
+    }
+    return std::move(best_);
+  }
+
+ private:
+  void Search() {
     TryAll(classes_);
     // Sums were taken for those over all classes; over fewer, and not across slow links, they may be faster.
     std::vector<DeviceClass> left = classes_;
     while (!stopped() && LeaveOutSlowest(left)) TryAll(left);
     const std::vector<DeviceClass> used = ClassesUsed();
     if (!used.empty() && used.size() < left.size()) TryAll(used);
-    if (!found_any() && stopped())
-      return absl::CancelledError("planning was stopped before it had found a plan");
-    if (!found_any()) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
-                       " classes fits their memory",
-                       problem_.constraints.limit_devices() ? " and the limits to devices" : "",
-                       ", whichever of the measured degrees of tensor parallelism stages have and whatever "
-                       "they recompute"));
-    }
-    return std::move(best_);
   }
 
- private:
   // Plans of so many replicas, which are taken to sum gradients as the most of them do and to have such a share of the
   // optimizer's state as the least.
   struct Replicated {
     Replicated(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-               StageMemories& memories, const SumModel& sums, double optimizer_share, RouteCount routes,
-               int most_stages, int degree)
-        : table(problem, classes, memories, optimizer_share, degree),
+               StageMemories& memories, const SumModel& sums, double optimizer_share, HostLayers host_layers,
+               RouteCount routes, int most_stages, int degree)
+        : table(problem, classes, memories, optimizer_share, host_layers, degree),
           sums(sums.OfDegree(std::max(1, degree))),
           pricings(PricingsOf(table, most_stages)),
           degree(degree),
@@ -168,7 +202,8 @@ class Planning {
     const int devices = static_cast<int>(problem_.devices.size()), layers = problem_.shape.model.layers;
     const PlanConstraints& allowed = problem_.constraints;
     Searches all;
-    all.most_stages = std::min({layers, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
+    all.most_stages =
+        std::min({layers, devices, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
     all.most_routes = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
     // Units of one degree sum slices as large as their shares; where degrees are mixed, the least of them counts.
     std::set<int> degrees = {0};
@@ -190,8 +225,9 @@ class Planning {
     for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
       const SumModel& sums =
           all.sums.try_emplace(routes->most, problem_, classes, routes->most).first->second;
-      all.replicated.push_back(std::make_unique<Replicated>(
-          problem_, classes, memories_, sums, ShareOf(routes->least), *routes, all.most_stages, degree));
+      all.replicated.push_back(std::make_unique<Replicated>(problem_, classes, memories_, sums,
+                                                            ShareOf(routes->least), host_layers_, *routes,
+                                                            all.most_stages, degree));
       for (const int parts : PartsFor(static_cast<int>(problem_.devices.size()) / routes->least)) {
         all.cut.push_back(std::make_unique<Cut>(*all.replicated.back(), EvenCuts(parts), stop_));
         ClassSearch& search = all.cut.back()->search;
@@ -237,16 +273,17 @@ class Planning {
       known.shapes.insert(known.shapes.end(), good.begin(), good.end());
       busy_seconds = std::min(busy_seconds, cut->search.LowerBoundSeconds());
     }
-    best_.lower_bound_seconds = std::max(
-        busy_seconds,
-        LowerBoundSeconds(problem_, classes_, memories_, known, all.most_stages, all.most_routes, stop_));
+    best_.lower_bound_seconds =
+        std::max(busy_seconds,
+                 LowerBoundSeconds(problem_, classes_, memories_, known, host_layers_ != HostLayers::kNone,
+                                   all.most_stages, all.most_routes, stop_));
   }
 
   // Each up to `factor` times as many as the one before.
   std::vector<RouteCount> RangesTo(int most_routes, int factor) const {
     std::vector<RouteCount> ranges;
     const int devices = static_cast<int>(problem_.devices.size());
-    for (int64_t most = std::max(2, devices / kMostStages), least = 1; least <= most_routes; most *= factor) {
+    for (int64_t most = std::max(1, devices / kMostStages), least = 1; least <= most_routes; most *= factor) {
       ranges.push_back({static_cast<int>(least), static_cast<int>(std::min<int64_t>(most, most_routes))});
       least = most + 1;
     }
@@ -374,6 +411,7 @@ class Planning {
   AlikeRoutePredictor predictor_;
   const std::vector<DeviceClass>& classes_;
   StageMemories memories_;
+  HostLayers host_layers_ = HostLayers::kNone;
   std::vector<std::pair<int, double>> looked_at_;  // degrees and relaxed seconds
   std::set<std::string> predicted_;                // summaries
   PlanByClass best_;

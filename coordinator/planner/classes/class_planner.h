@@ -18,8 +18,9 @@ struct PlanByClass {
 };
 
 // A plan for many devices: routes of any shapes under 1F1B, each stage on one device or on several of one kind and
-// host that share it evenly, as their times were measured; stages recompute where they would not fit otherwise, and
-// units share the optimizer's state (ZeRO-1), both if the constraints let plans save memory. Devices may be left out. Works with counts of devices
+// host that share it evenly, as their times were measured; stages recompute where they would not fit otherwise,
+// units share the optimizer's state (ZeRO-1), and where nothing fits so layers live in host memory, all if the constraints let plans
+// save memory. Devices may be left out. Works with counts of devices
 // of each class (class_search.h) and predicts what comes out by AlikeRoutePredictor. Pure and deterministic.
 //
 // `problem` must be valid (CheckProblem), its devices on processors of their own.

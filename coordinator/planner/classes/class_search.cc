@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "coordinator/planner/classes/routes_within.h"
+
 namespace medley {
 namespace {
 
@@ -26,6 +28,8 @@ constexpr double kWholeTolerance = 4e-3;
 constexpr size_t kNestedPlans = 2;
 constexpr size_t kMostWholeColumns = 160;
 constexpr int kMostDoublings = 60;
+// Of so few routes each takes much of what there is of a class.
+constexpr int kFewRoutes = 8;
 
 // The least time for which `is_done` holds, by halving: from `low` on, to the relative tolerance. Infinite if it is
 // not for any that is near enough.
@@ -219,8 +223,20 @@ void ClassSearch::Suggest(RouteShape shape) {
   if (FitWithLeast(table_, shape)) Add(std::move(shape));
 }
 
+void ClassSearch::AddAlike() {
+  for (int routes = std::max(1, routes_.least); routes <= std::min(routes_.most, kFewRoutes); ++routes) {
+    std::vector<int> devices;
+    for (const int all : devices_) devices.push_back(all / routes);
+    for (const ShapePricing& pricing : pricings_) {
+      if (stopped()) return;
+      for (RouteShape& shape : RoutesWithin(pricing, devices)) Add(std::move(shape));
+    }
+  }
+}
+
 void ClassSearch::Relax() {
   if (pool_.empty()) Seed();
+  if (cuts_.empty()) AddAlike();
   double seconds = RelaxedSeconds();
   if (seconds == kNever) return;
   for (int round = 0; round < kMostRounds; ++round) {

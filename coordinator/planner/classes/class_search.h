@@ -81,6 +81,8 @@ class ClassSearch {
   void Spread(const ShapePricing& pricing, double most_pass_seconds, const std::vector<double>& device_prices,
               RouteShape& shape) const;
   void Seed();
+  // The shapes of so few routes that each takes an equal part of all devices.
+  void AddAlike();
   bool LengthenSums(const std::vector<int>& columns, const std::vector<double>& amounts);
   int MostRoutes(int column) const;
   double AloneSeconds(int column) const;

@@ -55,10 +55,10 @@ constexpr double kSameWorth = 1 + 1e-8;
 class PlanKind {
  public:
   PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, StageMemories& memories,
-           int most_stages, RouteCount routes, bool shards_optimizer)
+           HostLayers host_layers, int most_stages, RouteCount routes, bool shards_optimizer)
       : table_(problem, classes, memories,
                // No replica carries less of it: the tied embedding may have two holders a route.
-               shards_optimizer ? 0.5 / routes.most : 1),
+               shards_optimizer ? 0.5 / routes.most : 1, host_layers),
         routes_(routes),
         shards_optimizer_(shards_optimizer),
         pricings_(PricingsOf(table_, most_stages)) {
@@ -428,8 +428,8 @@ int MostOfFew(const PlanningProblem& problem, int most_routes) {
 }  // namespace
 
 double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                         StageMemories& memories, const KnownPlans& known, int most_stages, int most_routes,
-                         const std::atomic<bool>* stop) {
+                         StageMemories& memories, const KnownPlans& known, bool layers_on_hosts,
+                         int most_stages, int most_routes, const std::atomic<bool>* stop) {
   struct Kind {
     RouteCount routes;
     bool shards_optimizer = false;
@@ -455,7 +455,8 @@ double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<Devic
   const Resources resources(problem, classes);
   double bound = known.step_seconds;
   for (const Kind& one : kinds) {
-    PlanKind kind(problem, classes, memories, most_stages, one.routes, one.shards_optimizer);
+    PlanKind kind(problem, classes, memories, layers_on_hosts ? HostLayers::kCopiesFree : HostLayers::kNone,
+                  most_stages, one.routes, one.shards_optimizer);
     bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, stop));
   }
   return Stopped(stop) ? 0 : bound;

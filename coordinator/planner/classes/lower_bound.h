@@ -17,12 +17,13 @@ struct KnownPlans {
 };
 
 // A time before which no plan of at most so many routes of such stages (stage_table.h) under 1F1B does the whole batch,
-// at most that of the best known plan. Sums of gradients take what SumFloor says, norms and updates nothing.
+// at most that of the best known plan. Sums of gradients take what SumFloor says, norms, updates and copies of layers that live
+// in host memory nothing.
 //
 // What is known makes the bound sharp sooner, and need not be true. 0: `stop` is true, which may be null. Pure and
 // deterministic.
 double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                         StageMemories& memories, const KnownPlans& known, int most_stages, int most_routes,
-                         const std::atomic<bool>* stop);
+                         StageMemories& memories, const KnownPlans& known, bool layers_on_hosts,
+                         int most_stages, int most_routes, const std::atomic<bool>* stop);
 
 }  // namespace medley

@@ -145,7 +145,8 @@ class Placing {
           last ? BlockId(model.blocks()) : BlockId(first + stages[s].layers + (s == 0 ? 1 : 0));
       Unit unit{.chunks = {{first, end}},
                 .activations = table_.kinds()[stages[s].kind].cost.activations,
-                .recompute = stages[s].recompute};
+                .recompute = stages[s].recompute,
+                .window_layers = stages[s].windows};
       for (const int d : devices[s]) unit.devices.push_back(problem.devices[d].name);
       route.units.push_back(static_cast<int>(plan_.units.size()));
       plan_.units.push_back(std::move(unit));

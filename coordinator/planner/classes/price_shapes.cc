@@ -32,9 +32,16 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
         for (form.layers = 0; form.layers <= layers_; ++form.layers) {
           const auto least = std::find_if(recomputes.begin(), recomputes.end(),
                                           [&](const auto& one) { return form.layers <= one.second; });
-          const bool fits = least != recomputes.end() && form.layers >= LeastLayers(from_end, first);
-          recompute_.push_back(static_cast<signed char>(fits ? static_cast<int>(least->first) : -1));
-          form.recompute = fits ? least->first : Recompute::kNone;
+          std::optional<UnitSaving> saving;
+          if (least != recomputes.end()) saving = UnitSaving{least->first, 0};
+          // Nothing is faster than what recomputes nothing.
+          if (table.host_layers() != HostLayers::kNone && (!saving || saving->recompute != Recompute::kNone))
+            saving = table.LeastSaving(form);
+          const bool fits = saving && form.layers >= LeastLayers(from_end, first);
+          recompute_.push_back(static_cast<signed char>(fits ? static_cast<int>(saving->recompute) : -1));
+          windows_.push_back(static_cast<int16_t>(fits ? saving->window_layers : 0));
+          form.recompute = fits ? saving->recompute : Recompute::kNone;
+          form.windows = windows_.back();
           pass_seconds_.push_back(fits ? table.PassSeconds(form) : kNever);
           forward_seconds_.push_back(table.ForwardSeconds(form));
         }
@@ -53,7 +60,8 @@ StageForm ShapePricing::Form(int kind, int from_end, int layers, bool first) con
           .layers = layers,
           .first = first,
           .from_end = from_end,
-          .recompute = static_cast<Recompute>(recompute_[At(kind, from_end, layers, first)])};
+          .recompute = static_cast<Recompute>(recompute_[At(kind, from_end, layers, first)]),
+          .windows = windows_[At(kind, from_end, layers, first)]};
 }
 
 std::vector<double> ShapePricing::PassTimes(double ratio) const {

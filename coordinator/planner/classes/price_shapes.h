@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -83,6 +84,7 @@ class ShapePricing {
   const StageTable& table_;
   const int size_, most_stages_, layers_, kinds_;
   std::vector<signed char> recompute_;
+  std::vector<int16_t> windows_;                        // at the same places
   std::vector<double> pass_seconds_, forward_seconds_;  // at the same places
   std::vector<double> pass_times_;                      // those that there are, ascending
   // Of the answer that is being worked out, by stages from the end: [kind][first layer], the cheapest rest that begins

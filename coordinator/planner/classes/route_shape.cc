@@ -10,7 +10,7 @@ bool SameShape(const RouteShape& a, const RouteShape& b) {
   return a.size == b.size && std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
                                         [](const StageForm& x, const StageForm& y) {
                                           return x.kind == y.kind && x.layers == y.layers &&
-                                                 x.recompute == y.recompute;
+                                                 x.recompute == y.recompute && x.windows == y.windows;
                                         });
 }
 
@@ -73,28 +73,31 @@ const std::vector<double>& RouteClock::Simulated(int micro_batches) const {
 std::vector<double> RouteClock::Simulate(int micro_batches) const {
   const int stages = static_cast<int>(forward_.size());
   std::vector<double> free(stages, 0);
-  std::vector<std::vector<double>> forward_end(stages), backward_end(stages);
+  std::vector<int> forwards(stages, 0), backwards(stages, 0);  // that have been run
+  // By stage and micro-batch.
+  std::vector<double> forward_end(static_cast<size_t>(stages) * micro_batches),
+      backward_end(forward_end.size());
   bool moved = true;
   while (moved) {
     moved = false;
     for (int s = 0; s < stages; ++s) {
+      const size_t own = static_cast<size_t>(s) * micro_batches;
+      const int under_way = std::min(stages - s, micro_batches);
       for (;;) {
-        const int forwards = static_cast<int>(forward_end[s].size()),
-                  backwards = static_cast<int>(backward_end[s].size());
-        const int under_way = std::min(stages - s, micro_batches);
-        const bool is_forward = forwards < micro_batches && forwards - backwards < under_way;
+        int &forward = forwards[s], &backward = backwards[s];
+        const bool is_forward = forward < micro_batches && forward - backward < under_way;
         if (is_forward) {
-          if (s > 0 && static_cast<int>(forward_end[s - 1].size()) <= forwards) break;
-          const double ready = s > 0 ? forward_end[s - 1][forwards] + message_[s - 1] : 0;
+          if (s > 0 && forwards[s - 1] <= forward) break;
+          const double ready = s > 0 ? forward_end[own - micro_batches + forward] + message_[s - 1] : 0;
           free[s] = std::max(free[s], ready) + forward_[s];
-          forward_end[s].push_back(free[s]);
+          forward_end[own + forward++] = free[s];
         } else {
-          if (backwards == micro_batches) break;
+          if (backward == micro_batches) break;
           const bool last = s == stages - 1;
-          if (!last && static_cast<int>(backward_end[s + 1].size()) <= backwards) break;
-          const double ready = last ? 0 : backward_end[s + 1][backwards] + message_[s];
+          if (!last && backwards[s + 1] <= backward) break;
+          const double ready = last ? 0 : backward_end[own + micro_batches + backward] + message_[s];
           free[s] = std::max(free[s], ready) + backward_[s];
-          backward_end[s].push_back(free[s]);
+          backward_end[own + backward++] = free[s];
         }
         moved = true;
       }

@@ -12,7 +12,7 @@ struct RouteShape {
 };
 
 bool SameShape(const RouteShape& a, const RouteShape& b);
-// Has each stage recompute what takes the least time of what fits. False: something does not.
+// Has each stage do what takes the least time of what fits (StageTable::LeastSaving). False: something does not.
 bool FitWithLeast(StageTable& table, RouteShape& shape);
 // Devices of each class that a route of this shape takes.
 std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/reductions.h"
@@ -12,10 +13,13 @@
 
 namespace medley {
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
-                       StageMemories& memories, double optimizer_share, int only_degree)
+                       StageMemories& memories, double optimizer_share, HostLayers host_layers,
+                       int only_degree)
     : problem_(problem),
       classes_(std::move(classes)),
       optimizer_share_(optimizer_share),
+      host_layers_(host_layers),
+      layers_summed_alone_(LayersAreSummedAlone(problem.shape.model)),
       memories_(memories) {
   const ModelConfig& model = problem.shape.model;
   for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
@@ -63,7 +67,27 @@ void StageTable::AddKind(int device_class, int degree) {
         SizeOf(kind.cost.activations) * (int64_t{sequences} * problem_.shape.sequence * model.hidden);
     kind.gather_seconds.push_back(group < 0 ? 0 : reductions.GatherSeconds(group, activation));
   }
+  FindHost(kind);
   kinds_.push_back(std::move(kind));
+}
+
+void StageTable::FindHost(StageKind& kind) const {
+  const DeviceCost& first = problem_.devices[kind.devices[0]];
+  if (host_layers_ == HostLayers::kNone || !CopiesAreMeasured(first)) return;
+  kind.fetch_bytes_per_second = first.fetch_bytes_per_second;
+  kind.store_bytes_per_second = first.store_bytes_per_second;
+  kind.layer = SizeOf(Dtype::kF32) * SegmentElements(LocalModel(problem_.shape.model, kind.shares[0]),
+                                                     SegmentOfBlock(BlockOfLayer(0)));
+  if (first.host_memory == Bytes{0}) return;
+  // Hosts of a class may have unlike numbers of other devices.
+  std::map<int, int> devices_on;
+  for (const DeviceCost& device : problem_.devices) ++devices_on[device.host];
+  int most = 1;
+  for (const std::vector<int>& devices : classes_[kind.device_class].hosts) {
+    const int host = problem_.devices[devices[0]].host;
+    if (host >= 0) most = std::max(most, devices_on[host]);
+  }
+  kind.host_memory = {first.host_memory.value / most};
 }
 
 void StageTable::TabulateMessages() {
@@ -112,8 +136,14 @@ void StageTable::TabulateMessages() {
 }
 
 double StageTable::ForwardSeconds(const StageForm& stage) const {
-  const BlockTimes& times = kinds_[stage.kind].cost.times[stage.size];
-  return stage.layers * times.layer.forward_seconds + (stage.first ? times.embedding.forward_seconds : 0) +
+  const StageKind& kind = kinds_[stage.kind];
+  const BlockTimes& times = kind.cost.times[stage.size];
+  double layers = stage.layers * times.layer.forward_seconds;
+  if (CountsCopies(stage)) {
+    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share_);
+    layers = std::max(layers, copies.forward_fetched * kind.FetchSeconds());
+  }
+  return layers + (stage.first ? times.embedding.forward_seconds : 0) +
          (stage.from_end == 1 ? times.head.forward_seconds : 0);
 }
 
@@ -121,8 +151,13 @@ double StageTable::BackwardSeconds(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
   const BlockTimes& times = kind.cost.times[stage.size];
   const double again = kind.layer_recompute_seconds[stage.size][static_cast<int>(stage.recompute)];
-  return stage.layers * (times.layer.backward_seconds + again) +
-         (stage.first ? times.embedding.backward_seconds : 0) +
+  double layers = stage.layers * (times.layer.backward_seconds + again);
+  if (CountsCopies(stage)) {
+    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share_);
+    layers = std::max({layers, copies.backward_fetched * kind.FetchSeconds(),
+                       copies.backward_stored * kind.StoreSeconds()});
+  }
+  return layers + (stage.first ? times.embedding.backward_seconds : 0) +
          (stage.from_end == 1 ? times.head.backward_seconds : 0);
 }
 
@@ -133,13 +168,18 @@ int64_t StageTable::Parameters(const StageForm& stage) const {
 }
 
 double StageTable::UpdateSeconds(const StageForm& stage) const {
-  return optimizer_share_ * static_cast<double>(Parameters(stage)) *
-         kinds_[stage.kind].cost.update_seconds_per_parameter;
+  const StageKind& kind = kinds_[stage.kind];
+  const double updates =
+      optimizer_share_ * static_cast<double>(Parameters(stage)) * kind.cost.update_seconds_per_parameter;
+  if (!CountsCopies(stage)) return updates;
+  const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share_);
+  return std::max(
+      {updates, copies.end_fetched * kind.FetchSeconds(), copies.end_stored * kind.StoreSeconds()});
 }
 
 const RankMemory& StageMemories::Of(const StageKind& kind, const StageForm& stage) {
-  const std::tuple key = {kind.devices[0], kind.degree,    stage.size,     stage.layers,
-                          stage.first,     stage.from_end, stage.recompute};
+  const std::tuple key = {kind.devices[0], kind.degree,    stage.size,      stage.layers,
+                          stage.first,     stage.from_end, stage.recompute, stage.windows};
   const auto known = known_.find(key);
   return known != known_.end() ? known->second : known_.emplace(key, Count(kind, stage)).first->second;
 }
@@ -155,7 +195,10 @@ RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage) {
                    .micro_batches = std::max(1, problem_.shape.global_batch_sequences / sequences),
                    .activations = stored,
                    .before = stored,
-                   .recompute = stage.recompute});
+                   .recompute = stage.recompute,
+                   // Of more windows there are as many buffers.
+                   .windows = std::min(stage.windows, kFewestWindows)});
+  buffers.windows = stage.windows;
   buffers.narrowest = stored;
   buffers.ranks = kind.degree;
   const BlockId first_block = stage.first ? model.embedding_block() : BlockOfLayer(0);
@@ -171,8 +214,48 @@ RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage) {
 bool StageTable::Fits(const StageForm& stage) {
   const StageKind& kind = kinds_[stage.kind];
   RankMemory memory = memories_.Of(kind, stage);
-  memory.optimizer = {static_cast<int64_t>(optimizer_share_ * static_cast<double>(memory.optimizer.value))};
+  // A bound takes what others hold for as little as it can be.
+  const int windows = host_layers_ == HostLayers::kCopiesFree ? 0 : stage.windows;
+  memory.optimizer =
+      OptimizerBytes(memory.optimizer, windows, kind.layer, layers_summed_alone_, optimizer_share_);
   return medley::Fits(memory, kind.room);
+}
+
+// With parameters and gradients of each layer there, and two moments of what it carries.
+bool StageTable::MayLiveOnHost(const StageForm& stage) const {
+  const StageKind& kind = kinds_[stage.kind];
+  if (kind.fetch_bytes_per_second == 0 || stage.layers <= kFewestWindows) return false;
+  const double needed = static_cast<double>(stage.layers * kind.layer.value) * (2 + 2 * optimizer_share_);
+  return kind.host_memory == Bytes{0} || needed <= static_cast<double>(kind.host_memory.value);
+}
+
+int StageTable::MostWindows(StageForm stage) {
+  if (!MayLiveOnHost(stage)) return 0;
+  const auto fits = [&](int windows) {
+    stage.windows = windows;
+    return Fits(stage);
+  };
+  if (!fits(kFewestWindows)) return 0;
+  // Often the same as of one layer less, or of one place nearer to the end.
+  int& known = most_windows_[{stage.kind, stage.size, stage.first, stage.recompute}];
+  int low = kFewestWindows, high = stage.layers - 1;
+  if (known > low && known <= high) {
+    if (fits(known)) {
+      low = known;
+    } else {
+      high = known - 1;
+    }
+  }
+  if (low < high && !fits(low + 1)) high = low;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (fits(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return known = low;
 }
 
 int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompute recompute) {
@@ -206,21 +289,44 @@ std::vector<std::pair<Recompute, int>> StageTable::Recomputes(int kind, int size
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
     all.push_back({recompute, MostLayers(kind, size, first, from_end, recompute)});
+    if (all.back().second == problem_.shape.model.layers) break;
   }
   return all;
 }
 
-std::optional<Recompute> StageTable::LeastRecompute(const StageForm& stage) {
-  for (const auto& [recompute, layers] : Recomputes(stage.kind, stage.size, stage.first, stage.from_end)) {
-    if (stage.layers <= layers) return recompute;
+std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
+  std::optional<UnitSaving> least;
+  double least_seconds = 0;
+  const auto consider = [&](const UnitSaving& saving) {
+    stage.recompute = saving.recompute;
+    stage.windows = saving.window_layers;
+    const double seconds = PassSeconds(stage);
+    if (least && seconds >= least_seconds) return;
+    least = saving;
+    least_seconds = seconds;
+  };
+  const auto all = Recomputes(stage.kind, stage.size, stage.first, stage.from_end);
+  for (const auto& [recompute, layers] : all) {
+    if (stage.layers > layers) continue;
+    consider({recompute, 0});
+    break;
   }
-  return std::nullopt;
+  // With nothing recomputed what fits needs no windows.
+  if (host_layers_ == HostLayers::kNone || (least && least->recompute == Recompute::kNone)) return least;
+  for (const auto& [recompute, layers] : all) {
+    stage.recompute = recompute;
+    const int windows = MostWindows(stage);
+    if (windows > 0) consider({recompute, windows});
+  }
+  return least;
 }
 
 bool StageTable::FitWithLeast(StageForm& stage) {
-  const std::optional<Recompute> recompute = LeastRecompute(stage);
-  if (recompute) stage.recompute = *recompute;
-  return recompute.has_value();
+  const std::optional<UnitSaving> saving = LeastSaving(stage);
+  if (!saving) return false;
+  stage.recompute = saving->recompute;
+  stage.windows = saving->window_layers;
+  return true;
 }
 
 }  // namespace medley

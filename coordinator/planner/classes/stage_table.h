@@ -29,7 +29,18 @@ struct StageKind {
   // For all ranks to have what each received of an activation, by size.
   std::vector<double> gather_seconds;
   DeviceRoom room;  // of the first rank, whose share is the largest
+  // Of layers in host memory: the rates of copies, 0: not measured; an equal part of the host's memory, 0: not known; and bytes of one
+  // layer's parameters, of the first rank.
+  double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
+  Bytes host_memory, layer;
+
+  // A layer's parameters, to the device and from it.
+  double FetchSeconds() const { return static_cast<double>(layer.value) / fetch_bytes_per_second; }
+  double StoreSeconds() const { return static_cast<double>(layer.value) / store_bytes_per_second; }
 };
+
+// Whether layers may live in host memory, and whether copies take their time: bounds know nothing of how far they overlap.
+enum class HostLayers : uint8_t { kNone, kAllowed, kCopiesFree };
 
 // A stage of a route by what its time and memory depend on.
 struct StageForm {
@@ -39,6 +50,7 @@ struct StageForm {
   bool first = false;  // has the embedding
   int from_end = 1;    // 1: the last of its route, with the head
   Recompute recompute = Recompute::kNone;
+  int windows = 0;  // of layers in host memory; 0: they live on the devices
 };
 
 // What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
@@ -54,7 +66,7 @@ class StageMemories {
 
   const PlanningProblem& problem_;
   StageBuffers buffers_;
-  std::map<std::tuple<int, int, int, int, bool, int, Recompute>, RankMemory> known_;
+  std::map<std::tuple<int, int, int, int, bool, int, Recompute, int>, RankMemory> known_;
 };
 
 // Times and memory of stages under 1F1B, of a problem of many devices. Keeps a reference to the problem.
@@ -64,15 +76,15 @@ class StageTable {
   // `only_degree`: of all stages; 0: any.
   // `memories`: of the problem; must outlive it.
   StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, StageMemories& memories,
-             double optimizer_share, int only_degree = 0);
+             double optimizer_share, HostLayers host_layers = HostLayers::kNone, int only_degree = 0);
 
   const PlanningProblem& problem() const { return problem_; }
   const std::vector<DeviceClass>& classes() const { return classes_; }
   const std::vector<StageKind>& kinds() const { return kinds_; }
   double optimizer_share() const { return optimizer_share_; }
 
-  double ForwardSeconds(const StageForm& stage) const;
-  double BackwardSeconds(const StageForm& stage) const;  // with what it recomputes
+  double ForwardSeconds(const StageForm& stage) const;   // with copies that take longer
+  double BackwardSeconds(const StageForm& stage) const;  // likewise, and with what it recomputes
   double PassSeconds(const StageForm& stage) const { return ForwardSeconds(stage) + BackwardSeconds(stage); }
   // One activation or gradient from a stage of one kind to one of another, which then has all of it on each rank.
   double MessageSeconds(int from, int to, int size, bool same_host) const {
@@ -85,30 +97,42 @@ class StageTable {
   int64_t Parameters(const StageForm& stage) const;
   // Of the first and the last stage of a route; of one stage once.
   int64_t TiedParameters() const { return tied_parameters_; }
-  double UpdateSeconds(const StageForm& stage) const;
+  double UpdateSeconds(const StageForm& stage) const;  // with what it copies at the end of a step
 
   // The most layers that fit, by what is recomputed; -1: not even a stage without any.
   int MostLayers(int kind, int size, bool first, int from_end, Recompute recompute);
-  // What such a stage may recompute, what takes the least time first, and the most layers that then fit.
+  HostLayers host_layers() const { return host_layers_; }
+  // What such a stage may recompute, what takes the least time first, and the most layers that then fit; none
+  // behind that with which all do.
   std::vector<std::pair<Recompute, int>> Recomputes(int kind, int size, bool first, int from_end);
-  // What a stage recomputes that takes the least time of what fits; none if nothing does.
-  std::optional<Recompute> LeastRecompute(const StageForm& stage);
-  // Has it recompute that; false, and it is as it was, if nothing fits.
+  // What such a stage does to need less memory that takes the least time of what fits; none if nothing does.
+  std::optional<UnitSaving> LeastSaving(StageForm stage);
+  // Has it do that; false, and it is as it was, if nothing fits.
   bool FitWithLeast(StageForm& stage);
 
  private:
   void AddKind(int device_class, int degree);
+  void FindHost(StageKind& kind) const;
   void TabulateMessages();
   bool Fits(const StageForm& stage);
+  bool MayLiveOnHost(const StageForm& stage) const;
+  // The most windows that fit; 0: not even the fewest, or its layers may not live there.
+  int MostWindows(StageForm stage);
+  bool CountsCopies(const StageForm& stage) const {
+    return stage.windows > 0 && host_layers_ == HostLayers::kAllowed;
+  }
 
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
   const double optimizer_share_;
+  const HostLayers host_layers_;
+  const bool layers_summed_alone_;
   std::vector<StageKind> kinds_;
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t tied_parameters_ = 0, embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
   StageMemories& memories_;
   std::map<std::tuple<int, int, bool, int, Recompute>, int> most_layers_;
+  std::map<std::tuple<int, int, bool, Recompute>, int> most_windows_;  // those that were found last
 };
 
 }  // namespace medley
