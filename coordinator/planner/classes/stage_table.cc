@@ -177,7 +177,23 @@ double StageTable::UpdateSeconds(const StageForm& stage) const {
       {updates, copies.end_fetched * kind.FetchSeconds(), copies.end_stored * kind.StoreSeconds()});
 }
 
-const RankMemory& StageMemories::Of(const StageKind& kind, const StageForm& stage) {
+RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage) {
+  const int more = stage.windows - kFewestWindows;
+  if (more < 2) return Known(kind, stage);
+  // Each window takes as much as the one before.
+  StageForm fewest = stage, next = stage;
+  fewest.windows = kFewestWindows;
+  next.windows = kFewestWindows + 1;
+  RankMemory memory = Known(kind, fewest);
+  const RankMemory& with_next = Known(kind, next);
+  memory.parameters += more * (with_next.parameters - memory.parameters);
+  memory.gradients += more * (with_next.gradients - memory.gradients);
+  memory.optimizer += more * (with_next.optimizer - memory.optimizer);
+  memory.multiplied += more * (with_next.multiplied - memory.multiplied);
+  return memory;
+}
+
+const RankMemory& StageMemories::Known(const StageKind& kind, const StageForm& stage) {
   const std::tuple key = {kind.devices[0], kind.degree,    stage.size,      stage.layers,
                           stage.first,     stage.from_end, stage.recompute, stage.windows};
   const auto known = known_.find(key);

@@ -59,9 +59,10 @@ class StageMemories {
  public:
   explicit StageMemories(const PlanningProblem& problem) : problem_(problem) {}
   // Of a stage on devices such as `kind` has.
-  const RankMemory& Of(const StageKind& kind, const StageForm& stage);
+  RankMemory Of(const StageKind& kind, const StageForm& stage);
 
  private:
+  const RankMemory& Known(const StageKind& kind, const StageForm& stage);
   RankMemory Count(const StageKind& kind, const StageForm& stage);
 
   const PlanningProblem& problem_;
