@@ -25,7 +25,8 @@ absl::StatusOr<RankTaken> RunRank(const MemoryCase& of, Rank rank, Bytes limit, 
   MadeUpWindows windows(spec.seed, spec.shape.model.vocabulary);
   StepExecutor executor({.spec = spec, .plan = of.plan, .rank = rank, .stall_timeout = absl::Seconds(60)},
                         *shard, transport, windows);
-  for (int64_t step = 1; step <= kSteps; ++step) RETURN_IF_ERROR(executor.TrainStep(step, step < kSteps).status());
+  for (int64_t step = 1; step <= kSteps; ++step)
+    RETURN_IF_ERROR(executor.TrainStep(step, step < kSteps).status());
   taken.ops = device.ops->held();
   taken.peak = device.queue->peak_allocated() + device.ops->workspace();
   return taken;
