@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "runtime/ir/program/memory.h"
@@ -54,9 +56,14 @@ class Changes {
 std::vector<MemoryUse> MemoryUseOf(const Plan& plan, const StepProgram& program,
                                    absl::Span<const InstructionTime> timeline, const TrainingShape& shape) {
   Changes changes(plan, program, shape);
+  std::set<std::tuple<BufferKind, int, int>> used;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     for (const Operand& operand : program.instructions[i].operands) {
       if (operand.buffer.index < 0) continue;
+      const bool is_first =
+          used.emplace(operand.buffer.kind, operand.buffer.chunk, operand.buffer.index).second;
+      // It was filled in the step before (Instruction::next_step).
+      if (is_first && !operand.fills) changes.Add(0, operand.buffer, 1);
       if (operand.fills) changes.Add(timeline[i].start_seconds, operand.buffer, 1);
       if (operand.releases) changes.Add(timeline[i].end_seconds, operand.buffer, -1);
     }

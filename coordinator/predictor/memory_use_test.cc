@@ -44,6 +44,27 @@ TEST_CASE("no more is in use than is reserved, and nothing at the end") {
   }
 }
 
+TEST_CASE("a step that goes ahead of norms begins and ends with what was made ahead") {
+  Bytes most_ahead;
+  for (uint64_t seed = 1; seed < 60; ++seed) {
+    CAPTURE(seed);
+    auto [shape, plan] = seed % 2 == 0 ? RandomWidePlan(seed) : RandomPlan(seed);
+    plan.post_validation = true;
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const StepProgram program = CompileStep(plan, rank, shape, Purpose::kTrain);
+      const RankMemory memory = MemoryOfProgram(plan, program, shape);
+      const std::vector<MemoryUse> uses = MemoryUseOf(plan, program, OneAfterAnother(program), shape);
+      for (const MemoryUse& use : uses) {
+        CHECK((use.activations >= Bytes{0} && use.activations <= memory.activations));
+        CHECK((use.boundaries >= Bytes{0} && use.boundaries <= memory.boundaries));
+      }
+      most_ahead = std::max(most_ahead, uses.back().activations);
+      if (!program.buffers.goes_ahead) CHECK(uses.back().activations == Bytes{0});
+    }
+  }
+  CHECK(most_ahead > Bytes{0});
+}
+
 TEST_CASE("activations are in use from the start of a forward to the end of its backward") {
   const TrainingShape shape = {
       .model = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8},

@@ -13,5 +13,7 @@ for program in cli/medley coordinator/daemon/medley-coordinator agent/daemon/med
     agent/worker/medley-worker; do
   cp -fL "$program" "$MEDLEY_BINARIES/"
 done
+# Where its calls and subprocesses come in turn, grpcio's preparation for a fork may wait for ever; what is started execs at once.
+export GRPC_ENABLE_FORK_SUPPORT=0
 export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONPATH=$PWD/tests/integration UCX_LOG_LEVEL=${UCX_LOG_LEVEL:-error}
 python3 "$(find -L . -name "$(basename "$0").py" -print -quit)" "$@"
