@@ -1,6 +1,7 @@
 #include "coordinator/predictor/alike_routes.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -23,12 +24,14 @@ namespace {
 
 // A stage of all routes of one kind.
 struct StageGroup {
+  int route_kind = 0;        // the stages of one follow each other
   std::vector<int> devices;  // the first rank's of each route's unit
   BlockRange blocks;
   int degree = 1;
   double last_backward_seconds = 0;
   // Of the last micro-batch, of the stage's blocks before each of them.
   std::vector<double> backward_before_seconds;
+  std::vector<double> forward_seconds;  // of one micro-batch, of each block
   double norm_seconds_per_parameter = 0, update_seconds_per_parameter = 0;
   int64_t parameters = 0;          // of a rank
   bool is_of_first_route = false;  // which answers for norms where nothing is shared
@@ -58,6 +61,15 @@ struct StageGroup {
   }
 };
 
+// Of gradients, which groups of stages hold.
+struct Bucket {
+  std::vector<int> holders;
+  int members = 0;  // units among these
+  SegmentId first_segment = 0, end_segment = 0;
+  int64_t elements = 0;
+  double sum_seconds = 0;
+};
+
 class AlikeRoutes {
  public:
   AlikeRoutes(AlikeRoutePredictor& predictor, const Plan& plan)
@@ -66,6 +78,8 @@ class AlikeRoutes {
   absl::StatusOr<AlikePrediction> Run() {
     RETURN_IF_ERROR(FindKinds());
     for (const auto& [key, routes] : routes_of_kind_) RETURN_IF_ERROR(AddKind(key.first, routes));
+    FindBuckets();
+    if (plan_.shards_optimizer) GatherParameters();
     SumGradients();
     return AlikePrediction{EndSeconds(), static_cast<int>(routes_of_kind_.size())};
   }
@@ -135,6 +149,7 @@ class AlikeRoutes {
     for (size_t s = 0; s < plan.units.size(); ++s) {
       const Unit& unit = plan.units[s];
       StageGroup& group = groups_.emplace_back();
+      group.route_kind = kinds_;
       group.is_of_first_route = routes.front() == 0;
       for (const int r : routes)
         group.devices.push_back(devices_of_unit_[plan_.routes[r].units[s].value()].front());
@@ -144,6 +159,7 @@ class AlikeRoutes {
       group.last_backward_seconds = last_backwards[s];
       RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences, group));
     }
+    ++kinds_;
     return absl::OkStatus();
   }
 
@@ -196,6 +212,7 @@ class AlikeRoutes {
     }
     group.backward_before_seconds = {0};
     for (BlockId block = group.blocks.first; block < group.blocks.end; ++block) {
+      group.forward_seconds.push_back(TimesOf(times, model, block).forward_seconds);
       double seconds = TimesOf(times, model, block).backward_seconds;
       // Its parameters and gradients come before it.
       if (group.layers_on_host > 0 && model.is_layer(block))
@@ -238,7 +255,7 @@ class AlikeRoutes {
   }
 
   // As slices stand in the step programs.
-  void SumGradients() {
+  void FindBuckets() {
     const auto holders_of = [&](SegmentId segment) {
       std::vector<int> holders;
       for (size_t g = 0; g < groups_.size(); ++g) {
@@ -250,7 +267,7 @@ class AlikeRoutes {
     const auto runs = HolderRunsOf(FilledSegments(problem_.shape.model), holders_of);
     const auto is_summed = [&](const auto& run) { return Members(run.holders) > 1; };
     for (const int r : OrderOfSums(problem_.shape.model, runs, is_summed))
-      SumRun(runs[r].holders, runs[r].first_segment, runs[r].end_segment);
+      FindBuckets(runs[r].holders, runs[r].first_segment, runs[r].end_segment);
   }
 
   int Members(const std::vector<int>& holders) const {
@@ -259,61 +276,98 @@ class AlikeRoutes {
     return static_cast<int>(members);
   }
 
-  void SumRun(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {
+  void FindBuckets(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {
     const int members = Members(holders);
-    int finest = 1;
+    int finest = 1, least_degree = std::numeric_limits<int>::max();
     std::vector<int> devices;
     for (const int g : holders) {
       finest = std::max(finest, groups_[g].degree);
+      least_degree = std::min(least_degree, groups_[g].degree);
       devices.insert(devices.end(), groups_[g].devices.begin(), groups_[g].devices.end());
     }
     GroupSums& sums = predictor_.SumsOver(std::move(devices));
     for (const auto& [first, end] : CutIntoBuckets(problem_.shape.model, first_segment, end_segment)) {
-      int64_t elements = 0;
-      for (SegmentId s = first; s < end; ++s) elements += SegmentElements(problem_.shape.model, s);
-      double start = 0;
-      int least_degree = finest;
-      for (const int g : holders) {
-        StageGroup& group = groups_[g];
-        const double counted = plan_.shards_optimizer ? 1.0 / members : group.is_of_first_route ? 1 : 0;
-        group.norm_seconds +=
-            counted * static_cast<double>(elements / group.degree) * group.norm_seconds_per_parameter;
-        start = std::max({start, group.free_seconds, CompleteSeconds(group, first)});
-        least_degree = std::min(least_degree, group.degree);
-      }
-      if (members < 2) continue;
-      for (const int g : holders) groups_[g].sums = true;
+      Bucket bucket{holders, members, first, end, 0, 0};
+      for (SegmentId s = first; s < end; ++s) bucket.elements += SegmentElements(problem_.shape.model, s);
       // A part for each rank of the units with the most; of others a rank has several, one after another.
-      const double seconds = sums.Seconds(elements / finest) * (static_cast<double>(finest) / least_degree);
-      const double part = plan_.shards_optimizer ? 0.5 : 1;  // the other half gathers parameters
-      for (const int g : holders) groups_[g].free_seconds = start + part * seconds;
-      if (part < 1) gathers_.push_back({holders, (1 - part) * seconds});
+      if (members > 1) {
+        bucket.sum_seconds =
+            sums.Seconds(bucket.elements / finest) * (static_cast<double>(finest) / least_degree);
+      }
+      buckets_.push_back(std::move(bucket));
     }
-    if (plan_.shards_optimizer) {
-      for (const int g : holders) groups_[g].sharers = std::max(groups_[g].sharers, members);
+    if (!plan_.shards_optimizer) return;
+    for (const int g : holders) groups_[g].sharers = std::max(groups_[g].sharers, members);
+  }
+
+  // The step begins with giving all holders what their owners updated in the one before. Each first forward waits for what
+  // it uses; whatever a route's first micro-batch is late by on one of its stages, all of the route is late by at most.
+  void GatherParameters() {
+    const ModelConfig& model = problem_.shape.model;
+    std::vector<double> free_seconds(groups_.size(), 0);
+    std::vector<std::vector<double>> there_seconds;  // of each block of each group
+    for (const StageGroup& group : groups_) there_seconds.emplace_back(group.blocks.size(), 0);
+    for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+      if (bucket->members < 2) continue;
+      double end_seconds = 0;
+      for (const int g : bucket->holders) end_seconds = std::max(end_seconds, free_seconds[g]);
+      end_seconds += bucket->sum_seconds / 2;  // the other half scatters sums
+      for (const int g : bucket->holders) {
+        free_seconds[g] = end_seconds;
+        const BlockRange& blocks = groups_[g].blocks;
+        for (BlockId block = blocks.first; block < blocks.end; ++block) {
+          const bool has_tied = block == model.embedding_block() || block == model.head_block();
+          const SegmentId segment = SegmentOfBlock(block);
+          if ((bucket->first_segment <= segment && segment < bucket->end_segment) ||
+              (has_tied && bucket->first_segment == kTiedSegment))
+            there_seconds[g][block - blocks.first] = end_seconds;
+        }
+      }
+    }
+    for (size_t first = 0, end = 0; first < groups_.size(); first = end) {
+      double late_seconds = 0, alone_seconds = 0, seconds = 0;
+      for (end = first; end < groups_.size() && groups_[end].route_kind == groups_[first].route_kind; ++end) {
+        for (size_t b = 0; b < there_seconds[end].size(); ++b) {
+          seconds = std::max(seconds, there_seconds[end][b]) + groups_[end].forward_seconds[b];
+          alone_seconds += groups_[end].forward_seconds[b];
+        }
+        late_seconds = std::max(late_seconds, seconds - alone_seconds);
+      }
+      for (size_t g = first; g < end; ++g) groups_[g].last_backward_seconds += late_seconds;
+    }
+  }
+
+  void SumGradients() {
+    for (const Bucket& bucket : buckets_) {
+      double start = 0;
+      for (const int g : bucket.holders) {
+        StageGroup& group = groups_[g];
+        const double counted = plan_.shards_optimizer    ? 1.0 / bucket.members
+                               : group.is_of_first_route ? 1
+                                                         : 0;
+        group.norm_seconds +=
+            counted * static_cast<double>(bucket.elements / group.degree) * group.norm_seconds_per_parameter;
+        start = std::max({start, group.free_seconds, CompleteSeconds(group, bucket.first_segment)});
+      }
+      if (bucket.members < 2) continue;
+      const double part = plan_.shards_optimizer ? 0.5 : 1;  // the other half gathers parameters
+      for (const int g : bucket.holders) {
+        groups_[g].sums = true;
+        groups_[g].free_seconds = start + part * bucket.sum_seconds;
+      }
     }
   }
 
   double EndSeconds() const {
-    double reduced = 0;
+    double reduced = 0, update_seconds = 0;
     std::vector<int> devices;
     for (const StageGroup& group : groups_) {
       reduced =
           std::max(reduced, std::max(group.free_seconds, group.last_backward_seconds) + group.NormSeconds());
+      update_seconds = std::max(update_seconds, group.UpdateSeconds());
       devices.insert(devices.end(), group.devices.begin(), group.devices.end());
     }
-    reduced += ReduceScalarsSeconds(problem_, devices);
-    // Then all update, and gather parameters in the order of their sums.
-    std::vector<double> free_seconds;
-    for (const StageGroup& group : groups_) {
-      free_seconds.push_back(reduced + group.UpdateSeconds());
-    }
-    for (const auto& [holders, seconds] : gathers_) {
-      double start = 0;
-      for (const int g : holders) start = std::max(start, free_seconds[g]);
-      for (const int g : holders) free_seconds[g] = start + seconds;
-    }
-    return *std::max_element(free_seconds.begin(), free_seconds.end());
+    return reduced + ReduceScalarsSeconds(problem_, devices) + update_seconds;
   }
 
   AlikeRoutePredictor& predictor_;
@@ -322,8 +376,9 @@ class AlikeRoutes {
   std::vector<std::vector<int>> devices_of_unit_;
   std::map<std::pair<std::string, int>, std::vector<int>> routes_of_kind_;  // by that and the micro-batches
   std::map<int, int> used_on_host_;
+  int kinds_ = 0;  // so far
   std::vector<StageGroup> groups_;
-  std::vector<std::pair<std::vector<int>, double>> gathers_;  // holders and seconds
+  std::vector<Bucket> buckets_;  // in the order of their sums
 };
 
 }  // namespace

@@ -92,6 +92,7 @@ class CheckpointTry {
         directory_(CheckpointDirectory(spec.checkpoint_directory, step)) {}
 
   absl::StatusOr<SavedCheckpoint> Run() {
+    RETURN_IF_ERROR(executor_.CompleteParameters());
     const int count = SegmentCount(spec_.shape.model);
     std::vector<double> numbers(count * kNumbersPerSegment);
     absl::Status failure = CheckFolder();

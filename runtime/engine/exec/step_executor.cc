@@ -60,6 +60,7 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       windows_(windows),
       train_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain)),
       evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
+      gathers_alone_(GathersAlone(train_program_)),
       all_ranks_(AllRanks(options_.plan)),
       unit_ranks_(RanksOf(options_.plan, train_program_.unit)),
       exchange_(train_program_, options_.reductions, SharedUnits(options_.plan), NodesOf(options_.plan),
@@ -93,7 +94,7 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
   newest_fetch_ = -1;
   // The device has nothing left to do: the mark is reached as soon as it is submitted.
   if (const absl::Status set = timer_->Set(BeginMark()); !set.ok()) return {.status = set};
-  (void)shard_.queue().Record();  // a driver may keep the mark until something is recorded
+  begun_ = shard_.queue().Record();  // a driver may keep the mark until something is recorded
   const Pass pass{program, purpose, data_step, Now()};
   StepRun run = RunStreams(
       program, pass.started_at,
@@ -192,7 +193,8 @@ absl::Status StepExecutor::RunWatched(const Pass& pass, int index, MeasuredTime&
 }
 
 const StepProgram& StepExecutor::ProgramOf(StepEnds ends) {
-  if (!goes_ahead() || (ends.begins_ahead && ends.goes_ahead)) return train_program_;
+  const bool gathers = !gathers_alone_.instructions.empty();
+  if (goes_ahead() ? ends.begins_ahead && ends.goes_ahead : ends.gathers || !gathers) return train_program_;
   std::optional<StepProgram>& program = train_programs_[ends.begins_ahead + 2 * ends.goes_ahead];
   if (!program.has_value())
     program = CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain, ends);
@@ -202,7 +204,9 @@ const StepProgram& StepExecutor::ProgramOf(StepEnds ends) {
 absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step, bool next_follows) {
   step_ = step;
   // What was clipped, or skipped, a step ago probably is again.
-  const StepEnds ends{.begins_ahead = went_ahead_, .goes_ahead = next_follows && !clipped_ && !skipped_};
+  const StepEnds ends{.begins_ahead = went_ahead_,
+                      .goes_ahead = next_follows && !clipped_ && !skipped_,
+                      .gathers = owes_gathers_};
   goes_ahead_ = ends.goes_ahead && options_.plan.post_validation;
   const StepProgram& program = ProgramOf(ends);
   const int64_t scale = loss_scale_.factor;
@@ -210,11 +214,12 @@ absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step, bool next_foll
   board_->Enter(absl::StrCat("step ", step));
   StepRun run = RunProgram(program, Purpose::kTrain, step - 1);
   if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("step %d", step));
+  owes_gathers_ = !gathers_alone_.instructions.empty();
   const TrainingShape& shape = options_.spec.shape;
   const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
   const absl::Duration length = Now() - run.started_at;
   longest_step_ = std::max(longest_step_, length);
-  return StepOutcome{
+  StepOutcome outcome{
       .loss = scalars_.loss() / tokens,
       .gradient_norm = scalars_.norm() / static_cast<double>(scale),
       .learning_rate = LearningRateAt(options_.spec.optimizer, step, options_.spec.steps),
@@ -224,9 +229,21 @@ absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step, bool next_foll
       .seconds = absl::ToDoubleSeconds(length),
       .started_at = run.started_at,
       .times = &program == &train_program_ ? std::move(run.times) : std::vector<MeasuredTime>()};
+  if (!next_follows) RETURN_IF_ERROR(CompleteParameters());
+  return outcome;
+}
+
+absl::Status StepExecutor::CompleteParameters() {
+  if (!owes_gathers_) return absl::OkStatus();
+  board_->Enter(absl::StrCat("parameters of step ", step_));
+  RETURN_IF_ERROR(Annotate(RunProgram(gathers_alone_, Purpose::kTrain, step_ - 1).status,
+                           absl::StrFormat("parameters of step %d", step_)));
+  owes_gathers_ = false;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<double> StepExecutor::Evaluate() {
+  RETURN_IF_ERROR(CompleteParameters());
   const TrainingShape& shape = options_.spec.shape;
   double sum = 0;
   for (int batch = 0; batch < options_.spec.validation_batches; ++batch) {
@@ -308,8 +325,10 @@ std::optional<Fence> StepExecutor::DoneBefore(const Pass& pass, const Instructio
 
 absl::Status StepExecutor::Exchange(const Pass& pass, int index, const std::function<void()>& when_ready) {
   const Instruction& instruction = pass.program.instructions[index];
-  const std::optional<Fence> after = DoneBefore(pass, instruction);
+  std::optional<Fence> after = DoneBefore(pass, instruction);
   if (instruction.kind == InstructionKind::kGatherParameters) {
+    // What the device updated in the step before: layers that live elsewhere are there.
+    if (!after.has_value() && instruction.stream == Stream::kCollective) after = begun_;
     ASSIGN_OR_RETURN(arrivals_[index],
                      exchange_.GatherParameters(instruction, after, when_ready, Deadline()));
   } else if (IsOfSlice(instruction.kind)) {

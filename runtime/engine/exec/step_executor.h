@@ -79,8 +79,13 @@ class StepExecutor {
   // step in a row more than the job skips.
   //
   // `next_follows`: TrainStep of the next step is called next, if this one succeeds and its outcome is no reason not
-  // to; otherwise nothing of it is made ahead, in a plan with post-validation. The same at all ranks.
+  // to; otherwise nothing of it is made ahead, in a plan with post-validation, and nothing is left for it to gather, in one
+  // that shards the optimizer's state. The same at all ranks.
   absl::StatusOr<StepOutcome> TrainStep(int64_t step, bool next_follows);
+
+  // Between steps: what their owners updated and have not given to all holders yet goes to these. Of a plan that shards the
+  // optimizer's state the shard's parameters are whole behind it alone, and behind a step that no other follows.
+  absl::Status CompleteParameters();
 
   // Mean loss over the validation batches; nothing changes.
   absl::StatusOr<double> Evaluate();
@@ -166,7 +171,8 @@ class StepExecutor {
   Transport& transport_;
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
-  // Training steps with other ends, in a plan with post-validation: by whether they begin and go ahead.
+  const StepProgram gathers_alone_;
+  // Training steps with other ends: by whether they begin and go ahead, or gather.
   std::array<std::optional<StepProgram>, 4> train_programs_;
   const std::vector<int> all_ranks_, unit_ranks_;
   std::vector<SegmentId> segments_on_device_;
@@ -174,6 +180,7 @@ class StepExecutor {
   std::unique_ptr<RankGroup> group_;  // the unit's ranks; null: it has one, or nothing has run yet
   const Instruction* computing_ = nullptr;
   std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
+  Fence begun_;                           // by the device, of the program at hand
   std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work
   std::vector<MessageArrival> arrivals_;  // by instruction, of receives and collectives of slices
   int newest_fetch_ = -1;                 // of parameters, that the compute stream has come to
@@ -195,6 +202,7 @@ class StepExecutor {
   bool clipped_ = false;                      // likewise
   bool goes_ahead_ = false;                   // this step; of all ranks those that have something to make
   bool went_ahead_ = false;                   // what the last step made ahead holds
+  bool owes_gathers_ = false;                 // owners alone have what the last step updated
   int skipped_in_a_row_ = 0;                  // that no loss scale answers for
   const std::shared_ptr<ActivityBoard> board_ = std::make_shared<ActivityBoard>();
   std::unique_ptr<StallWatch> watch_;  // null: nobody is warned

@@ -227,6 +227,39 @@ TEST_CASE("a job resumed under the same plan is the undisturbed one, bit for bit
   CHECK(rest.state == whole.state);
 }
 
+TEST_CASE(
+    "what owners alone have updated is whole where validation, a checkpoint or a wish to finish comes") {
+  const TemporaryDirectory directory;
+  TrainingSpec spec = TwelveSteps(directory.File("one"));
+  spec.optimizer.clip_norm = 0;  // whose scale follows the order in which norms are summed
+  spec.validate_every_steps = 5;
+  Plan plan = {.units = {{.devices = {"n/0"}, .chunks = {{0, spec.shape.model.blocks()}}},
+                         {.devices = {"n/1"}, .chunks = {{0, spec.shape.model.blocks()}}}},
+               .routes = {{{0}, 2, 1}, {{1}, 6, 1}}};
+  const Run whole = TrainFrom(spec, plan, 0);
+  plan.shards_optimizer = true;
+  plan.units[1].optimizer_weight = 3;
+  spec.checkpoint_directory = directory.File("other");
+  std::atomic<int64_t> done = 0;
+  const Run ended = TrainFrom(spec, plan, 0,
+                              {.wishes_to_finish = [&] { return done >= 2; },
+                               .after_step = [&](int64_t step, ModelShard&) { done = step; }});
+  REQUIRE(ended.end.stopped_at_step.has_value());
+  const int64_t stopped = *ended.end.stopped_at_step;
+  CHECK((stopped == 3 || stopped == 4));
+  const Run rest = TrainFrom(spec, plan, stopped);
+  CHECK(rest.losses.size() == static_cast<size_t>(12 - stopped));
+  for (const auto& [step, loss] : rest.losses) CHECK(loss == whole.losses.at(step));
+  CHECK(rest.validations == whole.validations);
+  const Run last = TrainFrom(spec, plan, 8);
+  for (const auto& [name, values] : whole.state) {
+    if (name.ends_with(" m") || name.ends_with(" v")) continue;
+    CAPTURE(name);
+    CHECK(rest.state.at(name) == values);
+    CHECK(last.state.at(name) == values);
+  }
+}
+
 TEST_CASE("a checkpoint of one plan resumes under any other and goes on as if nothing had happened",
           "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{16}));

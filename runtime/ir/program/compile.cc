@@ -54,9 +54,11 @@ class Compiler {
       first_content_.push_back(contents_);
       contents_ += visit.micro_batches;
     }
+    forwarded_.assign(unit_.chunks.size(), false);
     FindLastGradients();
     FindHomed();
     OpenWindows();
+    if (purpose_ == Purpose::kTrain && plan_.shards_optimizer) EmitGathers();
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
@@ -270,13 +272,18 @@ class Compiler {
     }
     Enter(passes_.front());
     const BlockRange whole = chunk();
+    const bool first_of_chunk = !forwarded_[at().chunk];
+    forwarded_[at().chunk] = true;
     for (BlockRange piece{whole.first, whole.first}; piece.end < whole.end; piece.first = piece.end) {
-      piece.end = windows_here() ? BlockId(piece.first + 1) : whole.end;
+      piece.end = windows_here()   ? BlockId(piece.first + 1)
+                  : first_of_chunk ? EndOfGathered(piece.first)
+                                   : whole.end;
       const bool begins = piece.first == whole.first, ends = piece.end == whole.end;
       for (const size_t pass : passes_) {
         const int i = Enter(pass);
         Instruction forward = Make(InstructionKind::kForward, Stream::kCompute, i);
         forward.blocks = piece;
+        if (first_of_chunk) forward.WaitFor(GatheredBy(piece));
         forward.operands[0] = Write(BufferKind::kStash, i, begins);
         forward.operands[0].releases = !trains && ends;
         if (!at().first() && begins) forward.operands[1] = Read(BufferKind::kInput, i, !trains);
@@ -287,6 +294,54 @@ class Compiler {
         if (!at().last() && ends) EmitSendOfOutput(i);
       }
     }
+  }
+
+  // What the owners of slices updated in the step before goes to all their holders, in the order of its use: that of
+  // their sums backwards, which is one for all ranks. The parts of a bucket stay in their order.
+  void EmitGathers() {
+    const std::vector<GradientSlice>& slices = program_.slices;
+    for (int end = static_cast<int>(slices.size()), first = end; end > 0; end = first) {
+      for (--first; first > 0 && slices[first - 1].first_segment == slices[end - 1].first_segment;) --first;
+      for (int s = first; s < end; ++s) {
+        if (slices[s].on_peers && unit_.parameters_have_windows())
+          continue;  // each time before they are used
+        const int gather = Add(MakeOfSlice(InstructionKind::kGatherParameters, s));
+        gathers_.push_back(gather);
+        for (SegmentId segment = slices[s].first_segment; segment < slices[s].end_segment; ++segment) {
+          if (slices[s].in_host_memory && segment != kTiedSegment)
+            windows_->HomeChanged(BufferKind::kParameterWindow, BlockOfSegment(segment), gather);
+        }
+      }
+    }
+  }
+
+  bool IsOf(const GradientSlice& slice, BlockId block) const {
+    const SegmentId segment = SegmentOfBlock(block);
+    const bool has_tied = block == shape_.model.embedding_block() || block == shape_.model.head_block();
+    return (slice.first_segment <= segment && segment < slice.end_segment) ||
+           (has_tied && slice.first_segment == kTiedSegment);
+  }
+
+  // The last gather of what `blocks` use; -1: there is none.
+  int GatheredBy(BlockRange blocks) const {
+    int last = -1;
+    for (BlockId block = blocks.first; block < blocks.end; ++block) {
+      for (const int gather : gathers_) {
+        if (IsOf(program_.slices[program_.instructions[gather].slice], block)) last = std::max(last, gather);
+      }
+    }
+    return last;
+  }
+
+  // Where the blocks from `first` on come to those of the next slice that is gathered, so that they need not wait for it.
+  BlockId EndOfGathered(BlockId first) const {
+    BlockId end = chunk().end;
+    for (const int gather : gathers_) {
+      const SegmentId segment = program_.slices[program_.instructions[gather].slice].first_segment;
+      if (segment != kTiedSegment && BlockOfSegment(segment) > first)
+        end = std::min(end, BlockOfSegment(segment));
+    }
+    return end;
   }
 
   void EmitSendOfOutput(int i) {
@@ -552,36 +607,21 @@ class Compiler {
     if (purpose_ != Purpose::kTrain) return;
     Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
     update.waits_for[0] = reduced;
-    int updated = Add(update);
-    if (unit_.lives_on_host()) {
-      ForEachLayer([&](BlockId block) { updated = EmitUpdateOfLayer(block); });
-      windows_->StoreAll();
-    }
-    if (!plan_.shards_optimizer) return;
-    // Stores come one after another.
-    int last_store = static_cast<int>(program_.instructions.size()) - 1;
-    while (last_store >= 0 && program_.instructions[last_store].kind != InstructionKind::kStore) --last_store;
-    // In the order of their sums, which is one for all ranks.
-    for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
-      if (program_.slices[s].on_peers && unit_.parameters_have_windows()) continue;  // before they are used
-      Instruction gather = MakeOfSlice(InstructionKind::kGatherParameters, s);
-      gather.waits_for[0] = updated;
-      if (program_.slices[s].in_host_memory) gather.WaitFor(last_store);
-      Add(gather);
-    }
+    Add(update);
+    if (!unit_.lives_on_host()) return;
+    ForEachLayer([&](BlockId block) { EmitUpdateOfLayer(block); });
+    windows_->StoreAll();
   }
 
-  int EmitUpdateOfLayer(BlockId block) {
+  void EmitUpdateOfLayer(BlockId block) {
     using Use = LayerWindows::Use;
     Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
     update.blocks = {block, block + 1};
     windows_->Need(update, BufferKind::kParameterWindow, block, Use::kChange);
     windows_->Need(update, BufferKind::kGradientWindow, block, Use::kRead);
     windows_->Need(update, BufferKind::kMomentWindow, block, Use::kChange);
-    const int updated = Add(update);
-    windows_->Added(updated);
+    windows_->Added(Add(update));
     windows_->Drop(BufferKind::kGradientWindow, block);
-    return updated;
   }
 
   Instruction MakeOfSlice(InstructionKind kind, int slice) const {
@@ -680,6 +720,9 @@ class Compiler {
   StepProgram program_;
   std::vector<UnitOp> order_;
   int instructions_ahead_ = -1;  // the first ones, of forwards that may go ahead; -1: not yet known
+  std::vector<int>
+      gathers_;  // the program's first instructions, of parameters that were updated in the step before
+  std::vector<bool> forwarded_;                  // by chunk: whether some forward has gone through it
   std::vector<std::pair<int, int>> sent_later_;  // by those, of visits and micro-batches
   bool forwards_ended_ = false;
   bool goes_together_ = false;  // all micro-batches through a layer, then through the next one

@@ -57,7 +57,7 @@ GoingAhead::GoingAhead(const Plan& plan) : forwards_(plan.units.size()) {
 }
 
 StepProgram WithEnds(const StepProgram& whole, int ahead, StepEnds ends) {
-  if (!whole.buffers.goes_ahead) return whole;
+  if (!whole.buffers.goes_ahead && ends.gathers) return whole;
   StepProgram program = whole;
   program.instructions.clear();
   std::vector<int> moved(whole.instructions.size(), -1);
@@ -70,6 +70,10 @@ StepProgram WithEnds(const StepProgram& whole, int ahead, StepEnds ends) {
       program.instructions.push_back(instruction);
     }
   };
+  if (!whole.buffers.goes_ahead) {
+    copy(ahead, static_cast<int>(whole.instructions.size()));
+    return program;
+  }
   const int update = static_cast<int>(whole.instructions.size()) - 1;
   if (!ends.begins_ahead) copy(0, ahead);
   copy(ahead, update);
@@ -99,16 +103,13 @@ StepProgram StepsInARow(const Plan& plan, Rank rank, const TrainingShape& shape,
   for (const Route& route : plan.routes) micro_batches = micro_batches + route.micro_batches;
   StepProgram row;
   for (int step = 0; step < steps; ++step) {
-    StepProgram next =
-        CompileStep(plan, rank, shape, Purpose::kTrain, {.begins_ahead = step > 0, .goes_ahead = true});
+    StepProgram next = CompileStep(plan, rank, shape, Purpose::kTrain,
+                                   {.begins_ahead = step > 0, .goes_ahead = true, .gathers = step > 0});
     const int before = static_cast<int>(row.instructions.size());
-    // The last of what the step before did, but for what these have waited for.
-    std::array<int, 3> ends = {-1, -1, -1};
-    for (int i = 0; i < before; ++i) {
-      if (row.instructions[i].stream == Stream::kCompute) ends[0] = i;
-      if (row.instructions[i].stream == Stream::kSendActivation) ends[1] = i;
-      if (row.instructions[i].stream == Stream::kSendGradient) ends[2] = i;
-    }
+    // The last of what the step before did on each stream. All else has been waited for.
+    std::array<int, kStreams> ends;
+    ends.fill(-1);
+    for (int i = 0; i < before; ++i) ends[static_cast<int>(row.instructions[i].stream)] = i;
     std::array<bool, kStreams> begun{};
     for (Instruction& instruction : next.instructions) {
       for (int& other : instruction.waits_for) other = other < 0 ? -1 : before + other;
@@ -117,7 +118,12 @@ StepProgram StepsInARow(const Plan& plan, Rank rank, const TrainingShape& shape,
             instruction.micro_batch + (step + (instruction.next_step ? 1 : 0)) * micro_batches.value();
       }
       if (!std::exchange(begun[static_cast<int>(instruction.stream)], true)) {
-        for (const int end : ends) instruction.WaitFor(end);
+        for (const Stream stream : {Stream::kCompute, Stream::kSendActivation, Stream::kSendGradient}) {
+          if (stream != instruction.stream) instruction.WaitFor(ends[static_cast<int>(stream)]);
+        }
+        // What it fetches, or gathers where it lives, has been stored.
+        if (instruction.stream == Stream::kFetch || instruction.stream == Stream::kCollective)
+          instruction.WaitFor(ends[static_cast<int>(Stream::kStore)]);
       }
       row.instructions.push_back(instruction);
     }

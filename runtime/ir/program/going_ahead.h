@@ -33,13 +33,15 @@ class GoingAhead {
 };
 
 // The same step with other ends. `whole` has all of a step and nothing of another; its first `ahead` instructions are
+// gathers of what the step before updated, which only a step that gathers has; or, in a plan with post-validation,
 // the forwards that may go ahead, with what they take in, and what of theirs is taken in ahead, too. A step that begins
 // ahead lacks these; one that goes ahead has them once more, for the next step, between its norm and its update, behind
 // kAdvanceParameters. Each step ends on its rank before the next one begins there, which other ranks may be ahead of.
 StepProgram WithEnds(const StepProgram& whole, int ahead, StepEnds ends);
 
 // The programs of the first `steps` steps in a row as one, the last ones as they are for ever after: the micro-batches of
-// the second are numbered on from the first one's, and so on. All of a step comes before all of the next.
+// the second are numbered on from the first one's, and so on. All of a step comes before all of the next. In the first one all
+// holders have the parameters.
 StepProgram StepsInARow(const Plan& plan, Rank rank, const TrainingShape& shape, int steps);
 
 }  // namespace medley

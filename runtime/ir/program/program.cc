@@ -7,6 +7,16 @@
 
 namespace medley {
 
+StepProgram GathersAlone(const StepProgram& step) {
+  StepProgram alone = step;
+  const auto end =
+      std::find_if(alone.instructions.begin(), alone.instructions.end(), [](const Instruction& first) {
+        return first.kind != InstructionKind::kGatherParameters || first.stream != Stream::kCollective;
+      });
+  alone.instructions.erase(end, alone.instructions.end());
+  return alone;
+}
+
 bool IsReceive(InstructionKind kind) {
   return kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kReceiveGradient;
 }

@@ -174,11 +174,14 @@ RowCounts RowCountsOf(const BufferCounts& buffers, int64_t rows);
 
 enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
 
-// How a training step follows the one before, and is followed (going_ahead.h), in a plan with post-validation: as here,
-// but for the first and the last step, what validation follows, and what was made ahead in vain.
+// How a training step follows the one before, and is followed: as here, but for the first and the last step, what
+// validation or a checkpoint follows, and what was made ahead in vain.
 struct StepEnds {
+  // In a plan with post-validation (going_ahead.h):
   bool begins_ahead = true;  // its first forwards were made in the step before
   bool goes_ahead = true;    // it makes those of the next step
+  // In a plan that shards the optimizer's state: what its owners updated in the step before goes to all holders first.
+  bool gathers = true;
 };
 
 struct StepProgram {
@@ -190,10 +193,15 @@ struct StepProgram {
   BufferCounts buffers;
 };
 
-// Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/ir/plan/check_plan.h). Programs of one
+// Compiles what `rank` does in one step. Pure. What owners update in a step is gathered in the next one, where forwards
+// need not wait for all of it: it begins with kGatherParameters in the order of use, and the first forward of a chunk
+// comes in pieces. `plan` must be valid (runtime/ir/plan/check_plan.h). Programs of one
 // purpose that differ in their ends alone have the same buffers.
 StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose,
                         StepEnds ends = {});
+
+// Of a training step's, which is followed by no other: what its owners have updated goes to all holders, and that is all.
+StepProgram GathersAlone(const StepProgram& step);
 
 bool IsReceive(InstructionKind kind);
 bool IsGather(InstructionKind kind);

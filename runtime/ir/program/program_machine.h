@@ -26,6 +26,9 @@ class ProgramMachine {
       programs_.push_back(steps == 1 ? CompileStep(planned.plan, rank, planned.shape, purpose)
                                      : StepsInARow(planned.plan, rank, planned.shape, steps));
       done_.emplace_back(programs_.back().instructions.size(), false);
+      if (purpose != Purpose::kTrain || steps > 1) continue;
+      Updated(rank, {});
+      for (BlockId block = 0; block < planned.shape.model.blocks(); ++block) Updated(rank, {block, block + 1});
     }
   }
 
@@ -197,6 +200,11 @@ class ProgramMachine {
     CAPTURE(rank, NameOf(i.kind), i.micro_batch.value(), i.visit, i.blocks.first.value(),
             i.blocks.end.value());
     if (i.micro_batch >= 0) REQUIRE(i.chunk == VisitOf(rank, i).chunk);
+    if (i.kind == Kind::kUpdateParameters) Updated(rank, i.blocks);
+    if (IsPass(i.kind) || (i.kind == Kind::kFetch && WindowsOf(i).contains(BufferKind::kParameterWindow)))
+      CheckUpdated(rank, i.blocks);
+    if (i.kind == Kind::kGatherParameters && WindowsOf(i).empty())
+      CHECK(owners_alone_.erase({rank, i.slice}) == 1);
     std::set<BufferKind> given;
     for (const Operand& operand : i.operands) {
       const auto& [kind, index, chunk] = operand.buffer;
@@ -252,6 +260,33 @@ class ProgramMachine {
     } else {
       CHECK(i.blocks.end == (Begins(rank, i) ? ChunkOf(rank, i).end : reached_[pass]));
       reached_[pass] = i.blocks.first;
+    }
+  }
+
+  // Of what several share in the optimizer's state, the owners alone have the parameters, until these are gathered. The
+  // layer of `blocks` that lives in host memory has been updated, or, if there are none, what lives on the device.
+  void Updated(int rank, BlockRange blocks) {
+    if (!planned_.plan.shards_optimizer) return;
+    for (int s = 0; s < static_cast<int>(programs_[rank].slices.size()); ++s) {
+      const GradientSlice& slice = programs_[rank].slices[s];
+      if (slice.on_peers && UnitOf(rank).parameters_have_windows()) continue;
+      if (slice.in_host_memory != (blocks.size() > 0)) continue;
+      // Layers are updated in their order.
+      if (blocks.size() > 0 && slice.end_segment - 1 != SegmentOfBlock(blocks.first)) continue;
+      owners_alone_.insert({rank, s});
+    }
+  }
+  void CheckUpdated(int rank, BlockRange blocks) const {
+    for (int s = 0; s < static_cast<int>(programs_[rank].slices.size()); ++s) {
+      const GradientSlice& slice = programs_[rank].slices[s];
+      if (!owners_alone_.contains({rank, s})) continue;
+      for (BlockId block = blocks.first; block < blocks.end; ++block) {
+        const SegmentId segment = SegmentOfBlock(block);
+        CHECK_FALSE((slice.first_segment <= segment && segment < slice.end_segment));
+        const bool at_an_end =
+            block == planned_.shape.model.embedding_block() || block == planned_.shape.model.head_block();
+        CHECK_FALSE((at_an_end && slice.first_segment == kTiedSegment));
+      }
     }
   }
 
@@ -339,7 +374,7 @@ class ProgramMachine {
     for (SegmentId segment = slice.first_segment; segment < slice.end_segment; ++segment) {
       const std::tuple<int, BufferKind, int> of_layer(rank, kind, BlockOfSegment(segment).value());
       CHECK(home_[of_layer] == newest_[of_layer]);
-      CHECK(newest_[of_layer] > 0);
+      if (i.kind != Kind::kGatherParameters) CHECK(newest_[of_layer] > 0);
       home_[of_layer] = ++newest_[of_layer];
     }
   }
@@ -503,7 +538,8 @@ class ProgramMachine {
   std::map<std::tuple<int, BufferKind, int>, Version> windows_;    // by rank, kind, window
   std::map<std::tuple<int, BufferKind, int>, int> home_, newest_;  // versions, by rank, kind, layer
   std::map<std::pair<int, int>, int> gathered_;                    // by rank and layer
-  std::set<std::pair<int, int>> applied_;  // by rank and layer: gradients that the optimizer has used
+  std::set<std::pair<int, int>> applied_;       // by rank and layer: gradients that the optimizer has used
+  std::set<std::pair<int, int>> owners_alone_;  // by rank and slice: whose holders lack what was updated
   std::vector<StepProgram> programs_;
   std::vector<std::vector<bool>> done_;
   std::map<std::tuple<int, BufferKind, int, int>, Content> held_;  // by rank, kind, chunk, index

@@ -188,32 +188,93 @@ TEST_CASE(
       if (purpose != Purpose::kTrain) continue;
       for (const StepProgram& program : machine.programs()) {
         std::vector<int> scattered, gathers;
-        int norm = -1, update = -1;
+        int norm = -1, update = -1, first_pass = -1;
         for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
           const Instruction& instruction = program.instructions[i];
           CHECK(instruction.kind != Kind::kReduceGradients);
           if (instruction.kind == Kind::kNormGradients) norm = i;
           if (instruction.kind == Kind::kUpdateParameters) update = i;
+          if (first_pass < 0 && IsPass(instruction.kind)) first_pass = i;
           if (!IsOfSlice(instruction.kind)) continue;
           CHECK(instruction.bytes.value == 4 * program.slices[instruction.slice].elements);
           if (instruction.kind == Kind::kScatterGradients) {
             CHECK(norm < 0);
             scattered.push_back(instruction.slice);
           } else {
-            CHECK(instruction.waits_for[0] == update);
+            CHECK(first_pass < 0);
+            CHECK(instruction.waits_for[0] == -1);
             gathers.push_back(instruction.slice);
           }
         }
         REQUIRE(update > norm);
         CHECK(scattered.size() == program.slices.size());
-        CHECK(gathers == scattered);
-        CHECK(program.instructions.back().kind ==
-              (gathers.empty() ? Kind::kUpdateParameters : Kind::kGatherParameters));
+        const StepProgram alone = GathersAlone(program);
+        CHECK(alone.instructions.size() == gathers.size());
         gathered += static_cast<int>(gathers.size());
+        std::sort(gathers.begin(), gathers.end());
+        CHECK(gathers == scattered);
+        CHECK(program.instructions.back().kind == Kind::kUpdateParameters);
       }
     }
   }
   CHECK(gathered > 1000);
+}
+
+TEST_CASE("what owners have updated is gathered in the next step before it is used, wherever layers live",
+          "[property]") {
+  int on_hosts = 0, on_peers = 0, waited = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
+    ShardOptimizer(planned.plan, planned.shape.model, seed);
+    if (seed % 3 == 1) MoveLayersToHost(planned.plan, planned.shape.model, seed);
+    if (seed % 3 == 2) MoveLayersToPeers(planned.plan, planned.shape.model, seed);
+    CAPTURE(seed, Describe(planned.plan));
+    ProgramMachine machine(planned, Purpose::kTrain, seed, seed % 3 == 0 ? 3 : 1);
+    REQUIRE(machine.Run());
+    for (const StepProgram& program : machine.programs()) {
+      on_hosts += planned.plan.units[program.unit].lives_on_host();
+      on_peers += planned.plan.units[program.unit].lives_on_peers();
+      for (const Instruction& instruction : program.instructions) {
+        for (const int other : instruction.waits_for)
+          waited += instruction.kind == Kind::kForward && other >= 0 &&
+                    program.instructions[other].kind == Kind::kGatherParameters;
+      }
+    }
+  }
+  CHECK(on_hosts > 50);
+  CHECK(on_peers > 50);
+  CHECK(waited > 500);
+}
+
+TEST_CASE("the first forward of a chunk comes in pieces, which wait for no more than they use") {
+  // Two replicas, whose layers are large enough for a bucket each.
+  PlannedShape planned{.plan = {.shards_optimizer = true}};
+  ModelConfig& model = planned.shape.model;
+  model = {.layers = 4, .hidden = 1024, .heads = 8, .feed_forward = 4096, .vocabulary = 128, .context = 16};
+  planned.shape.sequence = 16;
+  planned.shape.global_batch_sequences = 4;
+  for (int r = 0; r < 2; ++r) {
+    planned.plan.units.push_back({.devices = {r == 0 ? "a/0" : "a/1"}, .chunks = {{0, model.blocks()}}});
+    planned.plan.routes.push_back({{r}, 2, 1});
+  }
+  const StepProgram program = CompileStep(planned.plan, 1, planned.shape, Purpose::kTrain);
+  std::vector<int> waits_of_first, waits_of_second;
+  int gathers = 0;
+  for (const Instruction& instruction : program.instructions) {
+    gathers += instruction.kind == Kind::kGatherParameters;
+    if (instruction.kind != Kind::kForward) continue;
+    (instruction.micro_batch == 2 ? waits_of_first : waits_of_second).push_back(instruction.waits_for[0]);
+  }
+  CHECK(gathers >= 4);
+  CHECK(waits_of_second == std::vector<int>{-1});
+  REQUIRE(waits_of_first.size() >= 4);
+  CHECK(waits_of_first.back() == gathers - 1);
+  for (size_t piece = 1; piece < waits_of_first.size(); ++piece)
+    CHECK(waits_of_first[piece] > waits_of_first[piece - 1]);
+  // The same step behind one of which all is there.
+  const StepProgram first = CompileStep(planned.plan, 1, planned.shape, Purpose::kTrain, {.gathers = false});
+  CHECK(first.instructions.size() + gathers == program.instructions.size());
+  CHECK(first.buffers.stash == program.buffers.stash);
 }
 
 TEST_CASE("layers that live on the host are in their windows when they are used, and go home changed",
