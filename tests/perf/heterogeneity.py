@@ -37,8 +37,10 @@ class Bench:
     """One cluster, one job, run under one plan after another; what came of all of them."""
 
     def __init__(self, flags, group, nodes, model, batch, sequence, sizes, **more):
-        self.flags, self.group, self.model, self.batch, self.sequence, self.sizes = flags, group, model, batch, sequence, sizes
-        self.more = {"max_restarts": 0, "optimizer": {"learning_rate": 1e-4}, **more}
+        self.flags, self.group, self.batch, self.sequence, self.sizes = flags, group, batch, sequence, sizes
+        self.model = {"feed_forward": 4 * model["hidden"], **model}
+        # Nothing is clipped, and the head is not the embedding: steps of stages may stand staggered (post-validation).
+        self.more = {"max_restarts": 0, "optimizer": {"learning_rate": 1e-4, "clip_norm": 0}, **more}
         self.cluster = Cluster(flags.binaries, os.path.join(flags.directory, group), nodes)
         self.text = self.cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
         # By a part of a kind's name, then by micro-batch size: a layer's (forward, backward) seconds. Empty: as they are measured.
@@ -46,7 +48,7 @@ class Bench:
         self.results = {}  # name: (predicted, measured) seconds of a step
 
     def spec(self, name, steps=None, **more):
-        return {"name": name, "model": {"gpt2": self.model}, "data": {"train": self.text, "format": "text"},
+        return {"name": name, "model": {"llama": self.model}, "data": {"train": self.text, "format": "text"},
                 "batch": {"sequences": self.batch, "sequence_length": self.sequence}, "steps": steps or self.flags.steps,
                 **self.more, **more}
 
@@ -99,7 +101,8 @@ class Bench:
 
     def times(self):
         """By kind of device."""
-        shape = f"gpt2 hidden={self.model['hidden']} heads={self.model['heads']} ff={4 * self.model['hidden']} "
+        hidden, heads = self.model["hidden"], self.model["heads"]
+        shape = f"llama hidden={hidden} heads={heads}:{heads}x{hidden // heads} ff={self.model['feed_forward']} "
         return {profile["device_kind"]: discretisation.Times(self.with_exact(profile["device_kind"], times) for times in profile["times"])
                 for profile in self.cluster.medley("nodes")["profiles"] if profile["shape"].startswith(shape) and profile["times"]}
 
@@ -109,7 +112,7 @@ class Bench:
                 for device in node["devices"]}
 
     def discrete(self):
-        return discretisation.Job(self.times(), self.model["layers"], self.sizes)
+        return discretisation.Job(self.times(), self.model["layers"], self.sizes, staggered=True)
 
 
 class Report:
@@ -362,8 +365,9 @@ def run_opencl(flags, report):
 # Emulated kinds.
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "examples")
-STRETCH = 5  # so that messages and waking up take as little of a step here as they would there
-NARROW = {"layers": 20, "hidden": 32, "heads": 4, "vocabulary": 256}
+STRETCH = 2  # so that messages and waking up take as little of a step here as they would there
+# As many layers as large models have, which unlike stages can share as finely.
+NARROW = {"layers": 42, "hidden": 32, "heads": 4, "vocabulary": 256}
 
 PROFILE = """kind: %(kind)s
 memory_bytes: 16GiB
@@ -388,7 +392,7 @@ def write_profile(flags, kind, flops, layers):
         if layers:
             file.write("layers:\n")
         for size, (forward, backward) in layers.items():
-            file.write(f"  - {{hidden: 32, feed_forward: 128, heads: 4, sequence: 32, micro_batch: {size}, precision: f32, "
+            file.write(f"  - {{family: llama, hidden: 32, feed_forward: 128, heads: 4, sequence: 32, micro_batch: {size}, precision: f32, "
                        f"forward_ms: {forward:g}, backward_ms: {backward:g}}}\n")
     return emulated_device(path)
 
