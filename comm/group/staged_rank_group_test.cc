@@ -115,6 +115,24 @@ TEST_CASE("ranks that sum have the sum, the same bits on all of them, in every t
   }
 }
 
+TEST_CASE("a sum that is begun travels beside what the queue is given, and is there behind its end") {
+  const int ranks = GENERATE(2, 3), elements = GENERATE(1, 4096);
+  const Dtype dtype = GENERATE(Dtype::kF32, Dtype::kBf16);
+  CAPTURE(ranks, elements, NameOf(dtype));
+  const std::vector<std::vector<float>> values = Values(ranks, elements);
+  const auto sums = Exchange(values, dtype, [](RankGroup& group, const Slice& x) -> absl::Status {
+    RETURN_IF_ERROR(group.BeginSum(x.Sub(0, x.elements / 2)));
+    RETURN_IF_ERROR(group.EndSum());
+    RETURN_IF_ERROR(group.BeginSum(x.Sub(x.elements / 2, x.elements - x.elements / 2)));
+    return group.EndSum();
+  });
+  for (int i = 0; i < elements; ++i) {
+    float want = 0;
+    for (const std::vector<float>& of_rank : values) want += of_rank[i];
+    for (const std::vector<float>& sum : sums) CHECK(sum[i] == want);
+  }
+}
+
 TEST_CASE("ranks that gather have what each of them had of it, in every type") {
   const int ranks = GENERATE(2, 3);
   const Dtype dtype = GENERATE(Dtype::kF32, Dtype::kBf16);
