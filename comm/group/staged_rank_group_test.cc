@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/host/host_queue.h"
 #include "kernels/skeleton/skeleton_queue.h"
@@ -120,8 +121,12 @@ TEST_CASE("a sum that is begun travels beside what the queue is given, and is th
   const Dtype dtype = GENERATE(Dtype::kF32, Dtype::kBf16);
   CAPTURE(ranks, elements, NameOf(dtype));
   const std::vector<std::vector<float>> values = Values(ranks, elements);
-  const auto sums = Exchange(values, dtype, [](RankGroup& group, const Slice& x) -> absl::Status {
+  // The others begin when the first one has begun, and goes on.
+  absl::Notification begun;
+  const auto sums = Exchange(values, dtype, [&](RankGroup& group, const Slice& x) -> absl::Status {
+    if (group.member() > 0) begun.WaitForNotification();
     RETURN_IF_ERROR(group.BeginSum(x.Sub(0, x.elements / 2)));
+    if (group.member() == 0 && !begun.HasBeenNotified()) begun.Notify();
     RETURN_IF_ERROR(group.EndSum());
     RETURN_IF_ERROR(group.BeginSum(x.Sub(x.elements / 2, x.elements - x.elements / 2)));
     return group.EndSum();
