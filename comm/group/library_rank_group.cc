@@ -45,6 +45,10 @@ absl::Status LibraryRankGroup::Sum(const Slice& x) {
   return Submit([&](DeviceGroup& group, Fence after) { return group.Sum(x, after); });
 }
 
+absl::Status LibraryRankGroup::BeginSum(const Slice& x) {
+  return Begin([&](DeviceGroup& group, Fence after) { return group.Sum(x, after); });
+}
+
 absl::Status LibraryRankGroup::Gather(const Slice& x, absl::Span<const int64_t> ends) {
   return Submit([&](DeviceGroup& group, Fence after) { return group.Gather(x, ends, after); });
 }
@@ -55,16 +59,24 @@ absl::Status LibraryRankGroup::Scatter(const Slice& x, absl::Span<const int64_t>
 
 absl::Status LibraryRankGroup::Submit(
     absl::FunctionRef<absl::Status(DeviceGroup& group, Fence after)> exchange) {
+  RETURN_IF_ERROR(Begin(exchange));
+  return FollowExchange();
+}
+
+absl::Status LibraryRankGroup::Begin(
+    absl::FunctionRef<absl::Status(DeviceGroup& group, Fence after)> exchange) {
   const absl::Time must_end_at = deadline_();
   const Fence after = queue_.Record();
-  {
-    MutexLock lock(mutex_);
-    RETURN_IF_ERROR(error_);
-    if (const absl::Status submitted = exchange(*group_, after); !submitted.ok()) return Fail(submitted);
-    if (!under_way_) changed_.NotifyAll();
-    under_way_ = true;
-    must_end_at_ = must_end_at;
-  }
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(error_);
+  if (const absl::Status submitted = exchange(*group_, after); !submitted.ok()) return Fail(submitted);
+  if (!under_way_) changed_.NotifyAll();
+  under_way_ = true;
+  must_end_at_ = must_end_at;
+  return absl::OkStatus();
+}
+
+absl::Status LibraryRankGroup::FollowExchange() {
   Patience patience;
   while (true) {
     ASSIGN_OR_RETURN(const bool follows, Follow());

@@ -41,6 +41,8 @@ class LibraryRankGroup final : public RankGroup {
 
   // Errors: as of Error().
   absl::Status Sum(const Slice& x) override;
+  absl::Status BeginSum(const Slice& x) override;
+  absl::Status EndSum() override { return FollowExchange(); }
   absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) override;
   absl::Status Scatter(const Slice& x, absl::Span<const int64_t> ends) override;
 
@@ -48,6 +50,10 @@ class LibraryRankGroup final : public RankGroup {
   absl::Status Error() override;
 
  private:
+  // Has an exchange begin when the queue has come to it; the queue goes on meanwhile.
+  absl::Status Begin(absl::FunctionRef<absl::Status(DeviceGroup& group, Fence after)> exchange);
+  // Has the queue go on behind what was begun.
+  absl::Status FollowExchange();
   absl::Status Submit(absl::FunctionRef<absl::Status(DeviceGroup& group, Fence after)> exchange);
   // Whether the queue goes on behind what was submitted; false: ask again.
   absl::StatusOr<bool> Follow();

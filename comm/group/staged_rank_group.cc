@@ -27,6 +27,16 @@ StagedRankGroup::StagedRankGroup(DeviceQueue& queue, Transport& transport, std::
       choice_(std::move(choice)),
       watch_(std::move(watch)) {}
 
+StagedRankGroup::~StagedRankGroup() {
+  if (!summing_.joinable()) return;
+  {
+    MutexLock lock(mutex_);
+    ends_ = true;
+    changed_.NotifyAll();
+  }
+  summing_.join();
+}
+
 absl::StatusOr<absl::Span<std::byte>> StagedRankGroup::FromDevice(const Slice& x) {
   absl::Span<std::byte> bytes;
   if (std::byte* const address = x.buffer->host_address(); address != nullptr) {
@@ -47,17 +57,107 @@ absl::Status StagedRankGroup::ToDevice(const Slice& x, absl::Span<const std::byt
 
 absl::Status StagedRankGroup::Sum(const Slice& x) {
   ASSIGN_OR_RETURN(const absl::Span<std::byte> bytes, FromDevice(x));
-  if (x.dtype == Dtype::kF32) {
-    RETURN_IF_ERROR(
-        SumFloats({reinterpret_cast<float*>(bytes.data()), static_cast<size_t>(x.elements)}, x.dtype));
-    return ToDevice(x, bytes);
-  }
-  uint16_t* const narrow = reinterpret_cast<uint16_t*>(bytes.data());
-  wide_.resize(std::max<size_t>(wide_.size(), x.elements));
-  for (int64_t i = 0; i < x.elements; ++i) wide_[i] = FromNarrow(narrow[i], x.dtype);
-  RETURN_IF_ERROR(SumFloats(absl::MakeSpan(wide_).subspan(0, x.elements), x.dtype));
-  for (int64_t i = 0; i < x.elements; ++i) narrow[i] = ToNarrow(wide_[i], x.dtype);
+  RETURN_IF_ERROR(WaitForPeers([&] { return SumOnHost(bytes, x.dtype); }));
   return ToDevice(x, bytes);
+}
+
+absl::Status StagedRankGroup::BeginSum(const Slice& x) {
+  if (lane_ == nullptr && x.buffer->host_address() == nullptr) {
+    ASSIGN_OR_RETURN(lane_, queue_.OpenCopyLane());
+  }
+  const Fence after = queue_.Record();
+  MutexLock lock(mutex_);
+  begun_ = BegunSum{.x = x, .after = after};
+  if (!summing_.joinable()) summing_ = std::thread([this] { MakeBegunSums(); });
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+absl::Status StagedRankGroup::EndSum() {
+  std::optional<BegunSum> done;
+  {
+    MutexLock lock(mutex_);
+    using State = BegunSum::State;
+    const auto await = [&](State least) {
+      changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return begun_->state >= least; });
+    };
+    await(State::kTravels);
+    if (begun_->state == State::kTravels) {
+      watch_.waits_for_peers(true);
+      await(State::kDone);
+      watch_.waits_for_peers(false);
+    }
+    done = std::exchange(begun_, std::nullopt);
+  }
+  RETURN_IF_ERROR(done->status);
+  return done->arrives.has_value() ? queue_.AwaitLane(*lane_, *done->arrives) : absl::OkStatus();
+}
+
+void StagedRankGroup::MakeBegunSums() {
+  using State = BegunSum::State;
+  while (true) {
+    BegunSum sum;
+    {
+      MutexLock lock(mutex_);
+      changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] {
+        return ends_ || (begun_.has_value() && begun_->state == State::kAwaitsDevice);
+      });
+      if (ends_) return;
+      sum = *begun_;
+    }
+    const absl::StatusOr<std::optional<Fence>> arrives = MakeSum(sum.x, sum.after);
+    MutexLock lock(mutex_);
+    begun_->state = State::kDone;
+    begun_->status = arrives.status();
+    if (arrives.ok()) begun_->arrives = *arrives;
+    changed_.NotifyAll();
+  }
+}
+
+absl::StatusOr<std::optional<Fence>> StagedRankGroup::MakeSum(const Slice& x, Fence after) {
+  const size_t size = SizeOfBytes(x);
+  std::byte* const address = x.buffer->host_address();
+  absl::Span<std::byte> bytes;
+  if (address != nullptr) {
+    RETURN_IF_ERROR(queue_.Wait(after));
+    bytes = {address + x.offset_bytes, size};
+  } else {
+    if (pinned_ == nullptr || pinned_->bytes().size() < size) {
+      pinned_.reset();
+      ASSIGN_OR_RETURN(pinned_, lane_->AllocatePinned({static_cast<int64_t>(size)}));
+    }
+    bytes = pinned_->bytes().subspan(0, size);
+    RETURN_IF_ERROR(lane_->AwaitQueue(after));
+    RETURN_IF_ERROR(lane_->Download(*x.buffer, {x.offset_bytes}, bytes));
+    RETURN_IF_ERROR(lane_->Wait(lane_->Record()));
+  }
+  {
+    MutexLock lock(mutex_);
+    begun_->state = BegunSum::State::kTravels;
+    changed_.NotifyAll();
+  }
+  RETURN_IF_ERROR(SumOnHost(bytes, x.dtype));
+  if (address != nullptr) return std::nullopt;
+  RETURN_IF_ERROR(lane_->Upload(bytes, *x.buffer, {x.offset_bytes}));
+  return lane_->Record();
+}
+
+absl::Status StagedRankGroup::WaitForPeers(absl::FunctionRef<absl::Status()> waiting) {
+  watch_.waits_for_peers(true);
+  const absl::Status status = waiting();
+  watch_.waits_for_peers(false);
+  return status;
+}
+
+absl::Status StagedRankGroup::SumOnHost(absl::Span<std::byte> bytes, Dtype dtype) {
+  const size_t elements = bytes.size() / SizeOf(dtype).value;
+  if (dtype == Dtype::kF32) return SumFloats({reinterpret_cast<float*>(bytes.data()), elements}, dtype);
+  uint16_t* const narrow = reinterpret_cast<uint16_t*>(bytes.data());
+  wide_.resize(std::max(wide_.size(), elements));
+  for (size_t i = 0; i < elements; ++i) wide_[i] = FromNarrow(narrow[i], dtype);
+  RETURN_IF_ERROR(SumFloats(absl::MakeSpan(wide_).subspan(0, elements), dtype));
+  for (size_t i = 0; i < elements; ++i) narrow[i] = ToNarrow(wide_[i], dtype);
+  return absl::OkStatus();
 }
 
 absl::Status StagedRankGroup::SumFloats(absl::Span<float> values, Dtype stored) {
@@ -68,12 +168,8 @@ absl::Status StagedRankGroup::SumFloats(absl::Span<float> values, Dtype stored) 
                      AllReduceSchedule(members(), elements, choice_(elements), member_));
     schedule = schedules_.emplace(elements, std::move(made)).first;
   }
-  watch_.waits_for_peers(true);
-  const absl::Status summed =
-      RunCollective(transport_, schedule->second, members_, channel_, values,
-                    stored == Dtype::kBf16 ? WireType::kBf16 : WireType::kF32, watch_.deadline());
-  watch_.waits_for_peers(false);
-  return summed;
+  return RunCollective(transport_, schedule->second, members_, channel_, values,
+                       stored == Dtype::kBf16 ? WireType::kBf16 : WireType::kF32, watch_.deadline());
 }
 
 absl::Span<std::byte> StagedRankGroup::Parts::of(int m) const {
@@ -126,8 +222,7 @@ void StagedRankGroup::AddReceived(absl::Span<std::byte> own, Dtype dtype) {
 absl::Status StagedRankGroup::ExchangeWithEach(absl::FunctionRef<absl::Span<std::byte>(int m)> to,
                                                absl::FunctionRef<absl::Span<std::byte>(int m)> from) {
   const MessageTag tag = {.kind = MessageTag::Kind::kReshard, .channel = channel_};
-  watch_.waits_for_peers(true);
-  const absl::Status exchanged = [&]() -> absl::Status {
+  return WaitForPeers([&]() -> absl::Status {
     std::vector<std::unique_ptr<Transfer>> transfers;
     for (int m = 0; m < members(); ++m) {
       if (m == member_ || to(m).empty()) continue;
@@ -140,9 +235,7 @@ absl::Status StagedRankGroup::ExchangeWithEach(absl::FunctionRef<absl::Span<std:
     const absl::Time deadline = watch_.deadline();
     for (const std::unique_ptr<Transfer>& transfer : transfers) RETURN_IF_ERROR(transfer->Wait(deadline));
     return absl::OkStatus();
-  }();
-  watch_.waits_for_peers(false);
-  return exchanged;
+  });
 }
 
 }  // namespace medley

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/host/host_queue.h"
 #include "kernels/skeleton/skeleton_queue.h"
@@ -108,6 +109,28 @@ TEST_CASE("ranks that sum have the sum, the same bits on all of them, in every t
   CAPTURE(ranks, elements, NameOf(dtype));
   const std::vector<std::vector<float>> values = Values(ranks, elements);
   const auto sums = Exchange(values, dtype, [](RankGroup& group, const Slice& x) { return group.Sum(x); });
+  for (int i = 0; i < elements; ++i) {
+    float want = 0;
+    for (const std::vector<float>& of_rank : values) want += of_rank[i];
+    for (const std::vector<float>& sum : sums) CHECK(sum[i] == want);
+  }
+}
+
+TEST_CASE("a sum that is begun travels beside what the queue is given, and is there behind its end") {
+  const int ranks = GENERATE(2, 3), elements = GENERATE(1, 4096);
+  const Dtype dtype = GENERATE(Dtype::kF32, Dtype::kBf16);
+  CAPTURE(ranks, elements, NameOf(dtype));
+  const std::vector<std::vector<float>> values = Values(ranks, elements);
+  // The others begin when the first one has begun, and goes on.
+  absl::Notification begun;
+  const auto sums = Exchange(values, dtype, [&](RankGroup& group, const Slice& x) -> absl::Status {
+    if (group.member() > 0) begun.WaitForNotification();
+    RETURN_IF_ERROR(group.BeginSum(x.Sub(0, x.elements / 2)));
+    if (group.member() == 0 && !begun.HasBeenNotified()) begun.Notify();
+    RETURN_IF_ERROR(group.EndSum());
+    RETURN_IF_ERROR(group.BeginSum(x.Sub(x.elements / 2, x.elements - x.elements / 2)));
+    return group.EndSum();
+  });
   for (int i = 0; i < elements; ++i) {
     float want = 0;
     for (const std::vector<float>& of_rank : values) want += of_rank[i];

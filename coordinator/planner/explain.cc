@@ -257,15 +257,27 @@ std::string DescribeRows(const PlanningProblem& problem, const Plan& plan, UnitI
                       " each time");
 }
 
+// What it brings that a unit cuts micro-batches into parts; empty: it does not.
+absl::StatusOr<std::string> DescribeParts(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
+  const int parts = plan.units[unit].exchange_parts;
+  if (parts == 1) return std::string();
+  Plan uncut = plan;
+  uncut.units[unit].exchange_parts = 1;
+  ASSIGN_OR_RETURN(const double seconds, PredictStepSeconds(problem, uncut));
+  return absl::StrCat(" beside what they compute of other parts; micro-batches are cut into ", parts,
+                      " parts, and if they were not, a step would take ", Seconds(seconds));
+}
+
 // Of the unit that takes longest over it.
 absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, const Plan& plan,
                                               const Portrait& portrait) {
   if (portrait.exchanging < 0) return std::string();
   ASSIGN_OR_RETURN(const std::vector<ReductionChoice> exchanges, ExchangesOf(problem, plan));
   const Unit& unit = plan.units[portrait.exchanging];
+  ASSIGN_OR_RETURN(const std::string parts, DescribeParts(problem, plan, portrait.exchanging));
   std::string text = absl::StrCat(
       portrait.exchanging_devices, " sum and give each other activations and their gradients for ",
-      Seconds(portrait.exchange_seconds), " of the step's ", Seconds(portrait.prediction.step_seconds),
+      Seconds(portrait.exchange_seconds), " of the step's ", Seconds(portrait.prediction.step_seconds), parts,
       DescribeExchangeWay(problem, unit));
   if (unit.sequence_parallel) return absl::StrCat(text, DescribeRows(problem, plan, portrait.exchanging));
   const ReductionChoice* largest = nullptr;

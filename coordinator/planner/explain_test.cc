@@ -218,6 +218,17 @@ TEST_CASE("an explanation says of a unit that shares blocks what its devices exc
   CHECK_THAT(
       ExplainPlan(problem, plan)->exchanges,
       Catch::Contains(", by NCCL 2.28.3, which is taken to be as fast as the measured links; the largest, "));
+  plan.routes = {{{0}, problem.shape.global_batch_sequences / 2, 2}};
+  plan.units[0].exchange_parts = 2;
+  const auto in_parts = ExplainPlan(problem, plan);
+  REQUIRE(in_parts.status().ToString() == "OK");
+  CHECK_THAT(in_parts->exchanges,
+             Catch::Contains(
+                 " beside what they compute of other parts; micro-batches are cut into 2 parts, and if they "
+                 "were not, a step would take "));
+  CHECK_THAT(in_parts->summary, Catch::Contains(" in 2 parts blocks 0-"));
+  plan.routes = {{{0}, problem.shape.global_batch_sequences, 1}};
+  plan.units[0].exchange_parts = 1;
   plan.units[0].sequence_parallel = true;
   const auto by_rows = ExplainPlan(problem, plan);
   REQUIRE(by_rows.status().ToString() == "OK");

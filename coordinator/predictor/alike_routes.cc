@@ -104,7 +104,8 @@ class AlikeRoutes {
         }
         absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
                         static_cast<int>(unit.recompute), "w", unit.window_layers, "a",
-                        static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0);
+                        static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
+                        unit.exchange_parts);
         for (const std::string& name : unit.devices) {
           const int d = predictor_.DeviceNamed(name);
           if (d < 0) {

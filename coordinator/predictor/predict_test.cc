@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/reductions.h"
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/evaluate_orders.h"
@@ -714,6 +715,66 @@ TEST_CASE(
   REQUIRE(exchanges->size() == 2);
   CHECK((*exchanges)[0].elements == 3 * 8);
   CHECK((*exchanges)[1].elements == 2 * 4);
+}
+
+TEST_CASE("what a unit sums of one part of a micro-batch takes no time beside a longer pass of another") {
+  PlanningProblem problem = WithHeads(Uniform(2, 3, 10), 2);
+  problem.micro_batch_sizes = {1, 2};
+  for (DeviceCost& device : problem.devices)
+    device.times.push_back({.embedding = {0, 0}, .layer = {2, 4, 2}, .head = {0, 0}});
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[1], 0.6}});
+  Plan plan = Replicas(5, {5});
+  plan.units[0].devices.push_back("d1");
+  plan.routes[0].micro_batch_sequences = 2;
+  problem.forced_all_reduce = CollectiveAlgorithm::kTree;
+  // Of a part, [8, 4], each sum takes so long; one of the head's statistics, [3, 16], one and a half of them.
+  const auto connect = [&](double seconds) {
+    ConnectBy(problem, seconds / kMessageBytes);
+    return seconds * 8 * ScalarCount(problem.shape.model) / kMessageBytes;
+  };
+  const double computing_seconds = 5 * 3 * (2 + 4) * 0.6;
+  double scalars_seconds = connect(0.1);
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(computing_seconds + 5 * (0.2 * 14 + 0.15) + scalars_seconds).epsilon(1e-12));
+  plan.units[0].exchange_parts = 2;
+  // Nothing is computed beside the first sum of the embedding, the last of the forward, and those of the head.
+  auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.status().ToString() == "OK");
+  CHECK(prediction->step_seconds ==
+        Approx(computing_seconds + 5 * (0.1 + 0.1 + 0.15 + 0.2) + scalars_seconds).epsilon(1e-12));
+  CHECK(prediction->ranks[1].busy_seconds == Approx(computing_seconds).epsilon(1e-12));
+  CHECK(prediction->ranks[1].exchange_seconds == Approx(5 * 0.55).epsilon(1e-12));
+
+  // Sums that take longer than passes follow each other, and passes go beside them, but before the first of backward.
+  scalars_seconds = connect(10);
+  const double first_pass_seconds = BranchShare(problem.shape.model, 1, 8) * 2 * 0.6 / 2;
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(5 * (10 * 14 + 15 + 20 + first_pass_seconds + 10 * 12) + scalars_seconds).epsilon(1e-12));
+
+  // A layer's passes of the parts are measured by themselves.
+  scalars_seconds = connect(0.1);
+  for (DeviceCost& device : problem.devices) {
+    for (ShareCost& share : device.shares) share.times[0].layer = {1, 3, 2};
+  }
+  prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.status().ToString() == "OK");
+  // Forward, the gradient of the input, and that of the weights of all rows.
+  CHECK(prediction->ranks[1].busy_seconds == Approx(5 * 3 * (2 * 1 + 2 * (3 - 2) + 2 * 0.6)).epsilon(1e-12));
+  problem.micro_batch_sizes = {2};
+  for (DeviceCost& device : problem.devices) {
+    device.times.erase(device.times.begin());
+    for (ShareCost& share : device.shares) share.times.erase(share.times.begin());
+  }
+  CHECK(PredictStepSeconds(problem, plan).status().message() ==
+        "units[0].exchange_parts: 2 cut a micro-batch of 2 sequences into parts of 1, which is not among the "
+        "problem's micro_batch_sizes");
+
+  const auto exchanges = ExchangesOf(problem, plan);
+  REQUIRE(exchanges.ok());
+  std::vector<int64_t> elements;
+  for (const ReductionChoice& exchange : *exchanges) elements.push_back(exchange.elements);
+  CHECK(elements == std::vector<int64_t>{8 * 4, 16 * 4, 3 * 16});
 }
 
 TEST_CASE("what a unit of devices with memory of their own exchanges goes by their library, or is copied") {

@@ -307,7 +307,9 @@ absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& 
                                       .rows = int64_t{visit.micro_batch_sequences} * problem.shape.sequence,
                                       .degree = degree,
                                       .activations = unit.activations,
-                                      .sequence_parallel = unit.sequence_parallel})) {
+                                      .sequence_parallel = unit.sequence_parallel,
+                                      .sequences = visit.micro_batch_sequences,
+                                      .parts = unit.exchange_parts})) {
           if (exchange.kind != ExchangeKind::kSum) continue;
           if (!seen.insert(exchange.elements).second) continue;
           exchanges.push_back(

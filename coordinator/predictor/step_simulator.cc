@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
+#include "coordinator/predictor/parts_timeline.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/model/row_counts.h"
 #include "runtime/ir/program/going_ahead.h"
-#include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
 namespace {
@@ -142,13 +143,13 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
   }
   RankCost result{.device = device, .gathers = std::vector<int>(program.slices.size())};
   for (const Visit& visit : program.visits) {
-    const auto size = std::find(sizes.begin(), sizes.end(), visit.micro_batch_sequences);
-    if (size == sizes.end()) {
+    if (std::find(sizes.begin(), sizes.end(), visit.micro_batch_sequences) == sizes.end()) {
       return absl::InvalidArgumentError(absl::StrCat("routes[", visit.route,
                                                      "].micro_batch_sequences: ", visit.micro_batch_sequences,
                                                      " is not among the problem's micro_batch_sizes"));
     }
-    const BlockTimes& times = costs->times[size - sizes.begin()];
+    ASSIGN_OR_RETURN(const BlockTimes times,
+                     TimesInParts(plan, program.unit, visit.micro_batch_sequences, *costs));
     result.visits.push_back(CostOf(unit.chunks[visit.chunk], times));
     result.visits.back().recompute_seconds =
         times.layer.forward_seconds *
@@ -164,6 +165,33 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
   result.update_seconds =
       static_cast<double>(all.updated - on_host.updated) * costs->update_seconds_per_parameter;
   return result;
+}
+
+// Embedding and head compute all rows at once, and so do the gradients of layers' weights.
+absl::StatusOr<BlockTimes> StepSimulator::TimesInParts(const Plan& plan, UnitId unit, int sequences,
+                                                       const RankCosts& costs) const {
+  const std::vector<int>& sizes = problem_.micro_batch_sizes;
+  const auto index = [&](int64_t size) {
+    return std::find(sizes.begin(), sizes.end(), size) - sizes.begin();
+  };
+  BlockTimes times = costs.times[index(sequences)];
+  const int parts = plan.units[unit].exchange_parts;
+  if (parts == 1) return times;
+  PassTimes& layer = times.layer;
+  layer.forward_seconds = 0;
+  layer.backward_seconds = layer.weight_gradient_seconds;
+  for (const RowRange& part : PartsOf(sequences, parts)) {
+    const size_t size = index(part.size());
+    if (size == sizes.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "units[", unit.value(), "].exchange_parts: ", parts, " cut a micro-batch of ", sequences,
+          " sequences into parts of ", part.size(), ", which is not among the problem's micro_batch_sizes"));
+    }
+    const PassTimes& of_part = costs.times[size].layer;
+    layer.forward_seconds += of_part.forward_seconds;
+    layer.backward_seconds += of_part.backward_seconds - of_part.weight_gradient_seconds;
+  }
+  return times;
 }
 
 // The first holder answers for a shared slice, and all update it; where it has owners, these do both.
@@ -326,28 +354,38 @@ int StepSimulator::MessageTask(Rank sender, Rank receiver, const Instruction& in
   return task;
 }
 
+double StepSimulator::PassSeconds(Rank rank, const Instruction& instruction) const {
+  if (instruction.kind == InstructionKind::kJoinGradients) return 0;
+  const VisitCost& visit = costs_[rank].visits[instruction.visit];
+  const BlockId first = instruction.blocks.first - visit.first_block,
+                end = instruction.blocks.end - visit.first_block;
+  const double of_weights = visit.gradients_before[end].of_weights - visit.gradients_before[first].of_weights,
+               both = visit.gradients_before[end].both - visit.gradients_before[first].both;
+  switch (instruction.kind) {
+    case InstructionKind::kForward:
+      return visit.forwards_before[end] - visit.forwards_before[first];
+    case InstructionKind::kBackward:
+      return both;
+    case InstructionKind::kInputGradient:
+      return both - of_weights;
+    case InstructionKind::kWeightGradient:
+      return of_weights;
+    case InstructionKind::kRecompute:
+      return visit.recompute_seconds;
+    default:
+      return 0;
+  }
+}
+
 StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank rank,
-                                                         const Instruction& instruction, double seconds) {
-  const int computation = Computation(rank, seconds);
-  const StepProgram& program = programs_[rank];
-  const Unit& unit = plan.units[program.unit];
-  if (unit.devices.size() < 2) return {computation, computation, computation};
-  const std::vector<GroupExchange> exchanges = GroupExchanges(
-      problem_.shape.model,
-      {.kind = instruction.kind,
-       .blocks = instruction.blocks,
-       .rows = int64_t{program.visits[instruction.visit].micro_batch_sequences} * problem_.shape.sequence,
-       .degree = static_cast<int>(unit.devices.size()),
-       .activations = unit.activations,
-       .sequence_parallel = unit.sequence_parallel});
-  if (exchanges.empty()) return {computation, computation, computation};
+                                                         const Instruction& instruction) {
+  const int computation = Computation(rank, PassSeconds(rank, instruction));
+  if (plan.units[programs_[rank].unit].devices.size() < 2 ||
+      GroupExchanges(problem_.shape.model, PassOf(plan, rank, instruction)).empty())
+    return {computation, computation, computation};
   Meeting& meeting = NextMeeting(rank);
   if (meeting.begin < 0) {
-    const int group = GroupOfUnit(program.unit);
-    double exchange_seconds = 0;
-    for (const GroupExchange& exchange : exchanges) {
-      exchange_seconds += exchange.count * reductions_.ExchangeSeconds(group, exchange);
-    }
+    const double exchange_seconds = ExchangeSeconds(plan, rank, instruction);
     meeting.begin = static_cast<int>(tasks_.size());
     tasks_.emplace_back();
     meeting.end = static_cast<int>(tasks_.size());
@@ -356,6 +394,96 @@ StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank 
   AddEdge(meeting.begin, computation);
   AddEdge(computation, meeting.end);
   return {meeting.begin, computation, meeting.end};
+}
+
+GroupPass StepSimulator::PassOf(const Plan& plan, Rank rank, const Instruction& instruction) const {
+  const StepProgram& program = programs_[rank];
+  const Unit& unit = plan.units[program.unit];
+  const int sequences = program.visits[instruction.visit].micro_batch_sequences;
+  return {.kind = instruction.kind,
+          .blocks = instruction.blocks,
+          .rows = int64_t{sequences} * problem_.shape.sequence,
+          .degree = static_cast<int>(unit.devices.size()),
+          .activations = unit.activations,
+          .sequence_parallel = unit.sequence_parallel,
+          .sequences = sequences,
+          .parts = unit.exchange_parts};
+}
+
+double StepSimulator::ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction) {
+  const GroupPass pass = PassOf(plan, rank, instruction);
+  const int group = GroupOfUnit(programs_[rank].unit);
+  if (pass.parts == 1) {
+    double seconds = 0;
+    for (const GroupExchange& exchange : GroupExchanges(problem_.shape.model, pass))
+      seconds += exchange.count * reductions_.ExchangeSeconds(group, exchange);
+    return seconds;
+  }
+  const Rank first = FirstRankOf(plan, programs_[rank].unit);
+  Rank slowest = first;
+  for (int member = 1; member < pass.degree; ++member) {
+    if (PassSeconds(first + member, instruction) > PassSeconds(slowest, instruction))
+      slowest = first + member;
+  }
+  return SecondsInParts(pass, group, costs_[slowest].visits[instruction.visit]) -
+         PassSeconds(slowest, instruction);
+}
+
+// As ChunkPasses goes through it.
+double StepSimulator::SecondsInParts(const GroupPass& pass, int group, const VisitCost& cost) {
+  const ModelConfig& model = problem_.shape.model;
+  struct PartCost {
+    double share, sum_seconds;
+  };
+  std::vector<PartCost> parts;
+  for (const RowRange& part : PartsOf(pass.sequences, pass.parts)) {
+    const double share = static_cast<double>(part.size()) / static_cast<double>(pass.sequences);
+    const int64_t elements = part.size() * problem_.shape.sequence * model.hidden;
+    parts.push_back({share, reductions_.ExchangeSeconds(group, elements, pass.activations)});
+  }
+  PartsTimeline timeline;
+  const auto in_parts = [&](double seconds) {
+    for (const PartCost& part : parts) {
+      timeline.Compute(part.share * seconds);
+      timeline.BeginSum(part.sum_seconds);
+    }
+  };
+  const auto branch_share = [&](int branch) { return BranchShare(model, branch, problem_.shape.sequence); };
+  if (pass.kind == InstructionKind::kRecompute) {
+    in_parts(branch_share(0) * cost.recompute_seconds);
+    timeline.Compute(branch_share(1) * cost.recompute_seconds);
+    return timeline.Seconds();
+  }
+  const bool onwards = pass.kind == InstructionKind::kForward;
+  for (int i = 0; i < pass.blocks.size(); ++i) {
+    const BlockId block = onwards ? pass.blocks.first + i : pass.blocks.end - 1 - i;
+    const int at = block - cost.first_block;
+    const double forward = cost.forwards_before[at + 1] - cost.forwards_before[at],
+                 both = cost.gradients_before[at + 1].both - cost.gradients_before[at].both,
+                 of_weights = cost.gradients_before[at + 1].of_weights - cost.gradients_before[at].of_weights,
+                 of_input = both - of_weights,
+                 put_off = pass.kind == InstructionKind::kBackward ? of_weights : 0;
+    if (model.is_layer(block)) {
+      for (int b = 0; b < kBranches; ++b) {
+        const double share = branch_share(onwards ? b : kBranches - 1 - b);
+        in_parts(share * (onwards ? forward : of_input));
+        if (!onwards) timeline.Compute(share * put_off);
+      }
+      continue;
+    }
+    timeline.Compute(onwards ? forward : of_input + put_off);
+    if (block == model.embedding_block() && onwards) {
+      for (const PartCost& part : parts) timeline.BeginSum(part.sum_seconds);
+    }
+    if (block != model.head_block()) continue;
+    GroupPass of_head = pass;
+    of_head.blocks = {block, block + 1};
+    for (const GroupExchange& exchange : GroupExchanges(model, of_head)) {
+      timeline.BeginSum(exchange.count * reductions_.ExchangeSeconds(group, exchange));
+      timeline.Await();
+    }
+  }
+  return timeline.Seconds();
 }
 
 int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {
@@ -414,29 +542,14 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
     const int task = Computation(rank, seconds);
     return InstructionTasks{task, task, task};
   };
-  const auto gradients = [&] {
-    const VisitCost& visit = cost.visits[instruction.visit];
-    const GradientSeconds& end = visit.gradients_before[instruction.blocks.end - visit.first_block];
-    const GradientSeconds& first = visit.gradients_before[instruction.blocks.first - visit.first_block];
-    return GradientSeconds{end.both - first.both, end.of_weights - first.of_weights};
-  };
   switch (instruction.kind) {
-    case InstructionKind::kForward: {
-      const VisitCost& visit = cost.visits[instruction.visit];
-      return PassTasks(plan, rank, instruction,
-                       visit.forwards_before[instruction.blocks.end - visit.first_block] -
-                           visit.forwards_before[instruction.blocks.first - visit.first_block]);
-    }
+    case InstructionKind::kForward:
     case InstructionKind::kBackward:
-      return PassTasks(plan, rank, instruction, gradients().both);
     case InstructionKind::kInputGradient:
-      return PassTasks(plan, rank, instruction, gradients().both - gradients().of_weights);
     case InstructionKind::kWeightGradient:
-      return PassTasks(plan, rank, instruction, gradients().of_weights);
     case InstructionKind::kRecompute:
-      return PassTasks(plan, rank, instruction, cost.visits[instruction.visit].recompute_seconds);
     case InstructionKind::kJoinGradients:
-      return PassTasks(plan, rank, instruction, 0);
+      return PassTasks(plan, rank, instruction);
     case InstructionKind::kGatherActivation:
     case InstructionKind::kGatherGradient:
       return only(GatherTask(rank, instruction));

@@ -12,6 +12,7 @@
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/group_exchanges.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -20,7 +21,7 @@ namespace medley {
 // other tasks; a message or an all-reduce is one task that all its ends wait for and work on together. So is
 // a gather of the ranks of a unit. A pass within which they exchange (GroupExchanges) is three: all wait for
 // the last to be ready, for their first exchange would; each computes its own part; and once all have, the
-// exchanges take their time.
+// exchanges take their time; of a micro-batch in parts, what is left of it beside computing (PartsTimeline).
 //
 // Of a plan with post-validation several steps in a row are simulated, the last of which is what a step is from then on:
 // its length is the time from norm to norm, and its times begin with its first instruction.
@@ -112,13 +113,23 @@ class StepSimulator {
   }
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
   VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
+  // Of a micro-batch of so many sequences that a unit passes in its parts.
+  absl::StatusOr<BlockTimes> TimesInParts(const Plan& plan, UnitId unit, int sequences,
+                                          const RankCosts& costs) const;
   // A collective of a slice.
   int SliceTask(Rank rank, const Instruction& instruction);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
   InstructionTasks TasksOf(const Plan& plan, Rank rank, const Instruction& instruction);
-  InstructionTasks PassTasks(const Plan& plan, Rank rank, const Instruction& instruction, double seconds);
+  InstructionTasks PassTasks(const Plan& plan, Rank rank, const Instruction& instruction);
+  // What a rank computes of a pass.
+  double PassSeconds(Rank rank, const Instruction& instruction) const;
+  // Of a pass of the ranks of the rank's unit: what exchanging adds to what the slowest of them computes.
+  double ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction);
+  // Of a pass in parts on a rank of such cost, computing and exchanging.
+  double SecondsInParts(const GroupPass& pass, int group, const VisitCost& cost);
+  GroupPass PassOf(const Plan& plan, Rank rank, const Instruction& instruction) const;
   int GatherTask(Rank rank, const Instruction& instruction);
   int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction);
   int Computation(Rank rank, double seconds);

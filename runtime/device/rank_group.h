@@ -22,6 +22,11 @@ class RankGroup {
   // is gone, or the device's.
   virtual absl::Status Sum(const Slice& x) = 0;
 
+  // The same of `x`, beside what is submitted to the queue from now on, until EndSum(): what is submitted behind that follows the
+  // sum. `x` is nobody else's meanwhile, and no other exchange is asked for. Errors: as for Sum.
+  virtual absl::Status BeginSum(const Slice& x) = 0;
+  virtual absl::Status EndSum() = 0;
+
   // Member m has the elements of `x` from ends[m - 1], or 0, to ends[m]; afterwards all have all. Errors: as
   // for Sum.
   virtual absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) = 0;

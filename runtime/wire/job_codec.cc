@@ -177,7 +177,7 @@ absl::StatusOr<JobConstraints> ConstraintsOfPinned(const v1::Plan& plan) {
     if (plan.units(u).activations() == v1::TENSOR_TYPE_UNSPECIFIED) constraints.open_activations.push_back(u);
   }
   constraints.devices = DevicesOf(*constraints.plan);
-  constraints.micro_batch_sizes = MicroBatchSizesOf(*constraints.plan);
+  constraints.micro_batch_sizes = PassSizesOf(*constraints.plan);
   // What is not chosen by itself is compared with all that is.
   if (plan.schedule() != v1::SCHEDULE_UNSPECIFIED && IsPlanned(constraints.plan->schedule))
     constraints.schedules = {constraints.plan->schedule};

@@ -136,6 +136,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   if (unit.has_optimizer_weight()) result.optimizer_weight = static_cast<int>(unit.optimizer_weight());
   result.window_layers = static_cast<int>(unit.window_layers());
   if (unit.has_forwards_ahead()) result.forwards_ahead = static_cast<int>(unit.forwards_ahead());
+  if (unit.has_exchange_parts()) result.exchange_parts = static_cast<int>(unit.exchange_parts());
   ASSIGN_OR_RETURN(result.layers_home, DecodeHome(unit.layers_home(), path));
   ASSIGN_OR_RETURN(result.activations_home, DecodeHome(unit.activations_home(), path));
   absl::StatusOr<UnitOrder> order = ParseOrder(unit.order());
@@ -248,6 +249,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     if (unit.optimizer_weight != 1) encoded.set_optimizer_weight(unit.optimizer_weight);
     encoded.set_window_layers(static_cast<uint32_t>(unit.window_layers));
     if (unit.forwards_ahead >= 0) encoded.set_forwards_ahead(static_cast<uint32_t>(unit.forwards_ahead));
+    if (unit.exchange_parts != 1) encoded.set_exchange_parts(static_cast<uint32_t>(unit.exchange_parts));
     encoded.set_layers_home(EncodeHome(unit.layers_home));
     encoded.set_activations_home(EncodeHome(unit.activations_home));
   }

@@ -36,6 +36,7 @@ Plan RandomPlan(uint64_t seed) {
     plan.units.back().recompute = static_cast<Recompute>(random() % kRecomputes);
     plan.units.back().sequence_parallel = random() % 2 == 0;
     plan.units.back().optimizer_weight = static_cast<int>(random() % 4);
+    plan.units.back().exchange_parts = static_cast<int>(random() % 4);
     plan.units.back().window_layers = static_cast<int>(random() % 3);
     plan.units.back().layers_home = static_cast<LayersHome>(random() % kLayersHomes);
     if (random() % 2 == 0) plan.units.back().activations_home = ActivationsHome::kHost;

@@ -31,6 +31,8 @@ def plans(prefix):
         "unequal-micro-batches": plan(one_f_one_b, [unit(fast, 0, 3), unit(slow, 3, 5), unit(reference, 0, 5)],
                                       [route([0, 1], 5, micro_batch=1), route([2], 1, micro_batch=3)]),
         "tensor-parallel": plan(one_f_one_b, [shared([fast, slow], [(0, 5)])], [route([0], 4)]),
+        "tensor-parallel-in-parts": plan(one_f_one_b, [shared([fast, slow], [(0, 5)], heads=[3, 1], exchange_parts=2)],
+                                         [route([0], 4)]),
         "sequence-parallel": plan(one_f_one_b, [shared([fast, slow], [(0, 5)], sequence_parallel=True)], [route([0], 4)]),
         "sequence-parallel-recomputed": plan(one_f_one_b, [shared([fast, slow], [(0, 3)], heads=[3, 1], recompute="layers",
                                                                   sequence_parallel=True), unit(reference, 3, 5)],

@@ -147,6 +147,9 @@ std::vector<NamedPlan> PlansOfEveryKind(const TrainingShape& shape, Dtype activa
   add("two first stages, one second stage", plan);
 
   plan = shared(2);
+  plan.units[0].exchange_parts = 2;
+  add("two share tensors, in two parts", plan);
+  plan = shared(2);
   plan.units[0].sequence_parallel = true;
   add("two share tensors, and cut rows", plan);
   plan.units[0].shares = UnevenShares(shape.model);

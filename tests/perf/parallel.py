@@ -3,7 +3,8 @@
 and what replicas that shard the optimizer's state send for it.
 
 Starts a cluster (`medley up`) of one node with two cores of the best instruction set and one of the second best on the second core,
-and runs the same training job under pinned plans. Measured are the medians of step times that the coordinator itself reports.
+and runs the same training job under pinned plans. Then, and alone with --only-emulated, one of two emulated devices that share every
+layer and exchange for about as long as they compute, with whole micro-batches and with two parts of each. Measured are the medians of step times that the coordinator itself reports.
 Prints `key value` lines.
 """
 import argparse
@@ -11,7 +12,7 @@ import json
 import os
 import sys
 
-from training_cluster import Cluster, best_variants, cpu_device
+from training_cluster import Cluster, best_variants, cpu_device, emulated_device
 
 LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY = 8, 512, 8, 256, 8, 256
 BLOCKS = LAYERS + 2
@@ -38,11 +39,12 @@ def plan(units, routes, **more):
                                             for visited, count, size in routes]}, **more)
 
 
-def job_yaml(name, steps, text, pinned):
+def job_yaml(name, steps, text, pinned, **more):
     return "\n".join([
         f"name: {name}", f"model: {{gpt2: {{layers: {LAYERS}, hidden: {HIDDEN}, heads: {HEADS}, vocabulary: {VOCABULARY}}}}}",
         f"data: {{train: {text}, format: text}}", f"batch: {{sequences: {BATCH}, sequence_length: {SEQUENCE}}}",
-        f"steps: {steps}", "optimizer: {learning_rate: 1e-4}", "max_restarts: 0", "plan: " + json.dumps(pinned)]) + "\n"
+        f"steps: {steps}", "optimizer: {learning_rate: 1e-4}", "max_restarts: 0", "plan: " + json.dumps(pinned),
+        *(f"{key}: {json.dumps(value)}" for key, value in more.items())]) + "\n"
 
 
 def kept_bytes(cluster, text, units):
@@ -63,19 +65,60 @@ def bytes_over_minimum(exchanged, holders, gathered_again=0):
     return sent / (exchanged["step"] * (holders - 1) * 4 * (2 * PARAMETERS + gathered_again))
 
 
+TEXT = " ".join(f"{i} {i * i % 9973}" for i in range(60000))
+
+# A product of a branch takes some milliseconds, and so do copies to the host and back of what is summed.
+PROFILE = """kind: slow-to-reach
+memory_bytes: 16GiB
+matmul_f32_flops_per_second: 200e9
+memory_bytes_per_second: 100e9
+host_link_bytes_per_second: 0.7e9
+op_overhead_seconds: 5e-6
+"""
+
+
+def run_emulated(flags):
+    directory = os.path.join(flags.directory, "emulated")
+    os.makedirs(directory, exist_ok=True)
+    profile = os.path.join(directory, "profile.yaml")
+    with open(profile, "w") as file:
+        file.write(PROFILE)
+    cluster = Cluster(flags.binaries, directory, {"node": [emulated_device(profile)] * 2})
+    text = cluster.write("text.txt", TEXT)
+    measured = {}
+    try:
+        for parts in (1, 2):
+            pinned = plan([unit(cluster.devices, [(0, BLOCKS)], exchange_parts=parts)], [([0], BATCH // 4, 4)])
+            predicted, measured[parts], state = cluster.run(f"parts_{parts}", job_yaml(f"parts-{parts}", flags.steps, text, pinned,
+                                                                                     allow_emulated=True))
+            print(f"# emulated, {parts} parts: predicted {predicted:.3f} s, measured {measured[parts]:.3f} s "
+                  f"({measured[parts] / predicted - 1:+.1%})  {state['plan']['description']}", flush=True)
+            print(f"parts_{parts}_prediction_error {abs(predicted - measured[parts]) / measured[parts]:.3f}")
+    finally:
+        cluster.stop()
+    print(f"parts_speedup_emulated {measured[1] / measured[2]:.3f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", required=True)
     parser.add_argument("--directory", required=True)
     parser.add_argument("--steps", type=int, default=8, help="of each job; the first two are not counted")
+    parser.add_argument("--only-emulated", action="store_true", help="nothing that computes")
     flags = parser.parse_args()
+    run_emulated(flags)
+    if not flags.only_emulated:
+        run_cores(flags)
+
+
+def run_cores(flags):
     best, second = best_variants()
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         sys.exit("needs two cores")
     devices = [cpu_device(best, cores[0]), cpu_device(best, cores[1]), cpu_device(second, cores[1])]
     cluster = Cluster(flags.binaries, flags.directory, {"node": devices})
-    text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
+    text = cluster.write("text.txt", TEXT)
     a, b, c = cluster.devices
     everything = [(0, BLOCKS)]
     half = BLOCKS // 2
@@ -83,6 +126,7 @@ def main():
     plans = {
         "alone": plan([unit([a], everything)], [([0], BATCH // 2, 2)]),
         "tensor_parallel": plan([unit([a, b], everything)], [([0], BATCH // 2, 2)]),
+        "tensor_parallel_in_parts": plan([unit([a, b], everything, exchange_parts=2)], [([0], BATCH // 2, 2)]),
         "sequence_parallel": plan([unit([a, b], everything, sequence_parallel=True)], [([0], BATCH // 2, 2)]),
         "alone_again": plan([unit([a], everything)], [([0], BATCH // 2, 2)]),
         "tensor_parallel_uneven": plan([unit([a, c], everything, shares=shares([5, 3]))], [([0], BATCH // 2, 2)]),
@@ -124,6 +168,7 @@ def main():
     print(f"tp2_uneven_efficiency {1 / measured['tensor_parallel_uneven'] / both:.3f}")
     print(f"recompute_slowdown {measured['recompute'] / alone:.3f}")
     print(f"recompute_all_but_attention_slowdown {measured['recompute_all_but_attention'] / alone:.3f}")
+    print(f"parts_speedup {measured['tensor_parallel'] / measured['tensor_parallel_in_parts']:.3f}")
     print(f"sequence_parallel_slowdown {measured['sequence_parallel'] / measured['tensor_parallel']:.3f}")
     print(f"sequence_parallel_kept_bytes {kept['own_rows'] / kept['all_rows']:.3f}")
     print(f"sequence_parallel_recompute_kept_bytes {kept['own_rows_recompute'] / kept['all_rows_recompute']:.3f}")

@@ -264,6 +264,51 @@ TEST_CASE("units that cut rows follow the f32 run within the rounding of what th
   }
 }
 
+// Two stages of two devices each that cut micro-batches of three sequences and of two into parts, beside a replica.
+Plan InParts(const TrainingShape& shape, int parts) {
+  const int end = shape.model.blocks();
+  Plan plan;
+  plan.units = {{.devices = {"test/a0", "test/a1"}, .chunks = {{0, 2}}, .exchange_parts = parts},
+                {.devices = {"test/b0", "test/b1"}, .chunks = {{2, end}}, .exchange_parts = 2},
+                {.devices = {"test/c0"}, .chunks = {{0, end}}}};
+  plan.routes = {{.units = {0, 1}, .micro_batches = 2, .micro_batch_sequences = 3},
+                 {.units = {2}, .micro_batches = 1, .micro_batch_sequences = 2}};
+  return plan;
+}
+
+TEST_CASE("units that cut micro-batches into parts train as those that do not, to the same bits each time") {
+  TrainingSpec spec = TinyJob(GENERATE(kWide, kLlama, kGpt2));
+  spec.steps = 10;
+  const TrainingRun single = SingleDeviceRun(spec);
+  for (const int parts : {2, 3}) {
+    CAPTURE(parts);
+    Plan plan = InParts(spec.shape, parts);
+    CHECK(CheckPlanForm(plan, spec.shape).empty());
+    CheckSameTraining(spec, plan, single, OpenMixed);
+    const absl::StatusOr<TrainingRun> first = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    const absl::StatusOr<TrainingRun> again = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    REQUIRE(first.ok());
+    REQUIRE(again.ok());
+    CHECK(first->losses == again->losses);
+    CHECK(first->parameters == again->parameters);
+    // What is made again, and gradients apart, have the bits of what was kept.
+    for (const Recompute recompute : {Recompute::kAllButAttention, Recompute::kLayers}) {
+      plan.units[0].recompute = recompute;
+      const absl::StatusOr<TrainingRun> made_again =
+          TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+      REQUIRE(made_again.ok());
+      CHECK(made_again->losses == first->losses);
+      CHECK(made_again->parameters == first->parameters);
+    }
+    plan.units[0].recompute = Recompute::kNone;
+    plan.schedule = Schedule::kZeroBubbleH1;
+    const absl::StatusOr<TrainingRun> apart = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    REQUIRE(apart.ok());
+    CHECK(apart->losses == first->losses);
+    CHECK(apart->parameters == first->parameters);
+  }
+}
+
 // `count` units that hold the whole model.
 Plan Replicas(const TrainingShape& shape, int count) {
   Plan plan;

@@ -125,10 +125,14 @@ TEST_CASE(
   CHECK(calls.reduces > 100);
 }
 
+// What a unit does with the rows of a micro-batch.
+enum class Rows { kAll, kOwn, kInParts };
+
 // One unit of the whole model, with micro-batches of two sequences.
-Plan SharedUnit(const TrainingShape& shape, int degree, bool sequence_parallel) {
+Plan SharedUnit(const TrainingShape& shape, int degree, Rows rows) {
   Plan plan = SingleDevicePlan(shape, 2);
-  plan.units[0].sequence_parallel = sequence_parallel;
+  plan.units[0].sequence_parallel = rows == Rows::kOwn;
+  plan.units[0].exchange_parts = rows == Rows::kInParts ? 2 : 1;
   for (int d = 1; d < degree; ++d) plan.units[0].devices.push_back("test/" + std::to_string(d));
   return plan;
 }
@@ -146,10 +150,10 @@ TEST_CASE("GPUs that share layers and store them narrow train as one that does, 
       TrainOnGpus(spec, stored(SingleDevicePlan(spec.shape, 2)), 1, false);
   REQUIRE(single.ok());
   for (const int degree : {2, 3}) {
-    for (const bool sequence_parallel : {false, true}) {
-      const Plan plan = stored(SharedUnit(spec.shape, degree, sequence_parallel));
+    for (const Rows rows : {Rows::kAll, Rows::kOwn, Rows::kInParts}) {
+      const Plan plan = stored(SharedUnit(spec.shape, degree, rows));
       for (const bool by_nccl : {false, true}) {
-        CAPTURE(degree, sequence_parallel, by_nccl);
+        CAPTURE(degree, static_cast<int>(rows), by_nccl);
         const absl::StatusOr<TrainingRun> run =
             TrainOnGpus(spec, plan, 1, false, by_nccl ? &simulated::StartNccl() : nullptr);
         INFO(run.status().ToString());
@@ -166,7 +170,9 @@ TEST_CASE("a unit of GPUs whose exchange fails ends the training of all, by its 
   const TrainingSpec spec = WideJob();
   const NcclLibrary& nccl = simulated::StartNccl();
   simulated::FailSums(0);
-  const absl::Status status = TrainOnGpus(spec, SharedUnit(spec.shape, 2, false), 1, false, &nccl).status();
+  const absl::Status status =
+      TrainOnGpus(spec, SharedUnit(spec.shape, 2, GENERATE(Rows::kAll, Rows::kInParts)), 1, false, &nccl)
+          .status();
   CHECK_THAT(
       std::string(status.message()),
       Catch::Contains("exchange of ranks 0, 1 in their devices' memory: exchanging in a group of GPUs: "
@@ -176,7 +182,7 @@ TEST_CASE("a unit of GPUs whose exchange fails ends the training of all, by its 
 
 TEST_CASE("units of GPUs that cannot come together exchange through the host, to the same bits") {
   const TrainingSpec spec = WideJob();
-  const Plan plan = SharedUnit(spec.shape, 3, true);
+  const Plan plan = SharedUnit(spec.shape, 3, GENERATE(Rows::kOwn, Rows::kInParts));
   const absl::StatusOr<TrainingRun> without = TrainOnGpus(spec, plan, 1, false);
   REQUIRE(without.ok());
   const NcclLibrary& nccl = simulated::StartNccl();
@@ -295,8 +301,7 @@ TEST_CASE(
 TEST_CASE(
     "the hosts of GPUs that share layers wait for them at the end of a step alone if a library is there") {
   const TrainingSpec spec = WideJob();
-  const bool sequence_parallel = GENERATE(false, true);
-  const Plan plan = SharedUnit(spec.shape, 2, sequence_parallel);
+  const Plan plan = SharedUnit(spec.shape, 2, GENERATE(Rows::kAll, Rows::kOwn, Rows::kInParts));
   CHECK(HostWaitsOfSteps(spec, plan, true) == 2 * 3 * (spec.steps - 1));
   // Otherwise for each exchange of each of the four micro-batches.
   CHECK(HostWaitsOfSteps(spec, plan, false) > 2 * 4 * 4 * spec.shape.model.layers * (spec.steps - 1));

@@ -198,6 +198,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   for (Unit& unit : plan.units) {
     if (unit.devices.size() > 1) unit.sequence_parallel = draw(0, 1) == 1;
   }
+  CutIntoPartsAtRandom(plan, seed);
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);

@@ -45,7 +45,7 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
 
 // Any valid plan of units with up to `max_degree` devices that share tensors evenly or not, half of them in
-// sequence parallelism, with several ranges of blocks and on several routes, each with its own size of
+// sequence parallelism and some of the others with parts, with several ranges of blocks and on several routes, each with its own size of
 // micro-batches; the optimizer and the layers as above.
 Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree);
 

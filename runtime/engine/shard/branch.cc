@@ -125,6 +125,24 @@ BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, bool
   return stash;
 }
 
+BranchStash RowsOf(const PassShape& shape, const BranchStash& stash, const RowRange& part) {
+  const auto rows = [&](const Slice& x) { return RowsOf(shape, x, part); };
+  BranchStash result;
+  result.norm.mean = rows(stash.norm.mean);
+  result.norm.rstd = rows(stash.norm.rstd);
+  result.inner = rows(stash.inner);
+  result.attended = rows(stash.attended);
+  result.log_sum_exp = rows(stash.log_sum_exp);
+  result.stream = rows(stash.stream);
+  return result;
+}
+
+Workspace RowsOf(const PassShape& shape, const Workspace& workspace, const RowRange& part) {
+  Workspace result = workspace;
+  for (Slice* x : {&result.normed, &result.core_gradient, &result.activated}) *x = RowsOf(shape, *x, part);
+  return result;
+}
+
 Workspace Workspace::Of(const PassShape& shape, absl::Span<const BlockRange> chunks, Carver& carver) {
   const ModelConfig& config = shape.config;
   const bool has_layer = HaveLayer(config, chunks);
@@ -157,6 +175,15 @@ Branch::Branch(const ParameterArena& arena, const PassShape& shape, LayerId laye
       core_(CoreWidth(shape.config, kind_)),
       parameters_(BranchTensors::Of(arena, ParameterArena::Part::kParameter, layer, branch)),
       gradients_(BranchTensors::Of(arena, ParameterArena::Part::kGradient, layer, branch)) {}
+
+Branch::Branch(const Branch& whole, const PassShape& part)
+    : family_(whole.family_),
+      kind_(whole.kind_),
+      shape_(part),
+      inner_(whole.inner_),
+      core_(whole.core_),
+      parameters_(whole.parameters_),
+      gradients_(whole.gradients_) {}
 
 Branch::Linear Branch::In(const BranchTensors& t) const {
   return {t.in_weight, t.in_bias, shape_.config.hidden, inner_};
@@ -236,17 +263,17 @@ absl::Status Branch::Activate(Ops& ops, const BranchStash& stash, const Slice& a
 }
 
 absl::Status Branch::Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                             const Workspace& work) const {
+                             const Workspace& work, SumThen sum) const {
   Slice core;
   RETURN_IF_ERROR(MakeCore(ops, x, stash, work, true, core));
-  return AddToStream(ops, core, x, y, work);
+  return AddToStream(ops, core, x, y, work, sum);
 }
 
 absl::Status Branch::MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                               const Workspace& work) const {
+                               const Workspace& work, SumThen sum) const {
   Slice core;
   RETURN_IF_ERROR(MakeCore(ops, x, stash, work, shape_.recompute == Recompute::kLayers, core));
-  return y.empty() ? absl::OkStatus() : AddToStream(ops, core, x, y, work);
+  return y.empty() ? absl::OkStatus() : AddToStream(ops, core, x, y, work, sum);
 }
 
 absl::Status Branch::MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
@@ -283,14 +310,14 @@ absl::Status Branch::MakeCore(Ops& ops, const Slice& x, const BranchStash& stash
 }
 
 absl::Status Branch::AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y,
-                                 const Workspace& work) const {
+                                 const Workspace& work, SumThen sum) const {
   Linear out = Out(parameters_);
   if (shape_.group != nullptr && shape_.group->member() > 0) out.bias = {};  // one of the ranks adds it
   const Slice added = shape_.sequence_parallel ? work.normed : y;
   RETURN_IF_ERROR(Apply(ops, out, core, added));
-  RETURN_IF_ERROR(SumRows(shape_, added));
   const Slice own = OwnRows(shape_, added);
-  return ops.Add({.a = own, .b = x, .c = y, .elements = own.elements});
+  return sum(added,
+             [&ops, own, x, y] { return ops.Add({.a = own, .b = x, .c = y, .elements = own.elements}); });
 }
 
 absl::Status Branch::CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient,
@@ -328,16 +355,17 @@ absl::Status Branch::CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_
 
 absl::Status Branch::NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
                                   const Slice& inner_gradient, const BranchStash& stash,
-                                  const Workspace& work) const {
+                                  const Workspace& work, SumThen sum) const {
   const int64_t columns = shape_.config.hidden;
   const Slice normed_gradient = work.core_gradient.Sub(0, shape_.rows() * columns);
   RETURN_IF_ERROR(ApplyBack(ops, In(parameters_), inner_gradient, normed_gradient));
-  RETURN_IF_ERROR(SumRows(shape_, normed_gradient));
-  const auto& [dx, dy] = gradients;
-  // Added to what came, in one place: the same bits wherever the stream's gradient lies.
-  if (!(dx == dy)) RETURN_IF_ERROR(ops.Cast({.x = dy, .y = dx, .elements = shape_.own().size() * columns}));
-  return NormBackward(ops, shape_, stash.norm.With(parameters_.norm), gradients_.norm, x, normed_gradient, dx,
-                      Store::kAdd);
+  const Norm norm = stash.norm.With(parameters_.norm);
+  return sum(normed_gradient, [this, &ops, norm, x, gradients, normed_gradient]() -> absl::Status {
+    const auto& [dx, dy] = gradients;
+    // Added to what came, in one place: the same bits wherever the stream's gradient lies.
+    if (!(dx == dy)) RETURN_IF_ERROR(ops.Cast({.x = dy, .y = dx, .elements = dy.elements}));
+    return NormBackward(ops, shape_, norm, gradients_.norm, x, normed_gradient, dx, Store::kAdd);
+  });
 }
 
 absl::Status Branch::WeightGradient(Ops& ops, const Slice& x, const Slice& dy, const Slice& inner_gradient,
@@ -363,21 +391,21 @@ absl::Status Branch::AddWeightGradients(Ops& ops, const Slice& x, const Slice& a
 
 absl::Status Branch::InputGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
                                    const Slice& inner_gradient, const BranchStash& stash,
-                                   const Workspace& work) const {
+                                   const Workspace& work, SumThen sum) const {
   Slice all_dy;
   RETURN_IF_ERROR(AllRows(ops, shape_, gradients.dy, work.normed, all_dy));
   RETURN_IF_ERROR(CoreGradient(ops, all_dy, inner_gradient, stash, work));
-  return NormGradient(ops, x, gradients, inner_gradient, stash, work);
+  return NormGradient(ops, x, gradients, inner_gradient, stash, work, sum);
 }
 
 absl::Status Branch::Backward(Ops& ops, const Slice& x, const StreamGradients& gradients,
-                              const BranchStash& stash, const Workspace& work) const {
+                              const BranchStash& stash, const Workspace& work, SumThen sum) const {
   // The weights' before dx, which may take the place of dy.
   Slice all_dy;
   RETURN_IF_ERROR(AllRows(ops, shape_, gradients.dy, work.normed, all_dy));
   RETURN_IF_ERROR(CoreGradient(ops, all_dy, work.inner_gradient, stash, work));
   RETURN_IF_ERROR(AddWeightGradients(ops, x, all_dy, work.inner_gradient, stash, work));
-  return NormGradient(ops, x, gradients, work.inner_gradient, stash, work);
+  return NormGradient(ops, x, gradients, work.inner_gradient, stash, work, sum);
 }
 
 absl::Status Branch::JoinNormGradient() const {

@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "runtime/device/device.h"
 #include "runtime/engine/shard/parameter_arena.h"
@@ -73,6 +76,9 @@ struct BranchStash {
                         Carver* made_again);
 };
 
+// Of a micro-batch's stash or scratch, what is of the rows `part`.
+BranchStash RowsOf(const PassShape& shape, const BranchStash& stash, const RowRange& part);
+
 // Scratch that the passes of all blocks share, whatever the size of their micro-batches.
 struct Workspace {
   Slice cosine, sine;     // [sequence, D / 2], rotary positions only; RotaryAngles (rotary.h), written once
@@ -87,6 +93,8 @@ struct Workspace {
 
   static Workspace Of(const PassShape& shape, absl::Span<const BlockRange> chunks, Carver& carver);
 };
+// What the passes of one part use of it while others are summed.
+Workspace RowsOf(const PassShape& shape, const Workspace& workspace, const RowRange& part);
 
 // What a product does beside multiplying.
 struct FusedEpilogue {
@@ -94,21 +102,28 @@ struct FusedEpilogue {
   Slice pre_activation;
 };
 
+// Has `x` become its sum over the ranks (SumRows), and then, before anything else is submitted of the same rows, `then` submitted:
+// now, or later.
+using SumThen = absl::FunctionRef<absl::Status(const Slice& x, std::function<absl::Status()> then)>;
+
 // One branch of one layer on one rank. Its passes, for each micro-batch:
 //   Forward, then InputGradient, then at any time later WeightGradient; or Forward, then Backward, which is
 //   both, to the same bits.
+// The sums of a pass go by `sum`; what else it submits does not need what comes of them.
 class Branch {
  public:
   Branch(const ParameterArena& arena, const PassShape& shape, LayerId layer, int branch);
+  // The same branch of a part of the rows, whose slices the passes are then given.
+  Branch(const Branch& whole, const PassShape& part);
   const BranchKind& kind() const { return kind_; }
 
   // y = x + branch(x), keeping in `stash` what backward needs.
   absl::Status Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                       const Workspace& work) const;
+                       const Workspace& work, SumThen sum) const;
 
   // The same of what is not kept, to the same bits; without a `y`, which the next branch does not need or has.
   absl::Status MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                         const Workspace& work) const;
+                         const Workspace& work, SumThen sum) const;
 
   // The ranks sum what each has added to the gradients of the norm's parameters, where it is of its own rows.
   absl::Status JoinNormGradient() const;
@@ -121,13 +136,13 @@ class Branch {
   // Writes dx; adds to the gradients of the norm's parameters, and leaves in `inner_gradient` what
   // WeightGradient needs beside dy.
   absl::Status InputGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
-                             const Slice& inner_gradient, const BranchStash& stash,
-                             const Workspace& work) const;
+                             const Slice& inner_gradient, const BranchStash& stash, const Workspace& work,
+                             SumThen sum) const;
   // Adds to the gradients of the two linear maps.
   absl::Status WeightGradient(Ops& ops, const Slice& x, const Slice& dy, const Slice& inner_gradient,
                               const BranchStash& stash, const Workspace& work) const;
   absl::Status Backward(Ops& ops, const Slice& x, const StreamGradients& gradients, const BranchStash& stash,
-                        const Workspace& work) const;
+                        const Workspace& work, SumThen sum) const;
 
  private:
   // A linear map of rows: y = x weight (+ bias).
@@ -150,8 +165,8 @@ class Branch {
   absl::Status MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
                         bool attends, Slice& core) const;
   // From there to y = x + out(core).
-  absl::Status AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y,
-                           const Workspace& work) const;
+  absl::Status AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y, const Workspace& work,
+                           SumThen sum) const;
   // The output of a core other than attention.
   absl::Status Activate(Ops& ops, const BranchStash& stash, const Slice& activated) const;
   // WeightGradient with all rows of dy, which may lie in work.normed.
@@ -162,8 +177,8 @@ class Branch {
                             const Workspace& work) const;
   // From there to dx.
   absl::Status NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
-                            const Slice& inner_gradient, const BranchStash& stash,
-                            const Workspace& work) const;
+                            const Slice& inner_gradient, const BranchStash& stash, const Workspace& work,
+                            SumThen sum) const;
 
   const Family& family_;
   const BranchKind& kind_;

@@ -30,6 +30,10 @@ ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkM
       points_(StreamPointsOf(shape.config, blocks)) {
   for (int i = 0; i < points_.branches; ++i)
     branches_.emplace_back(arena_, pass_, FirstLayerOf(blocks) + i / kBranches, i % kBranches);
+  for (const RowRange& rows : PartRows(pass_)) {
+    PassedRows& part = parts_.emplace_back(PassedRows{rows, RowsOf(pass_, workspace_, rows), {}});
+    for (const Branch& branch : branches_) part.branches.emplace_back(branch, PartOf(pass_, rows));
+  }
   CarveStash(memory.stash, memory.recomputed);
   CarveDeferred(memory.deferred);
   const SlotMemory& streams = memory.stream_gradients;
@@ -103,22 +107,75 @@ Slice ChunkPasses::GradientAt(int point, const PassBuffers& buffers) const {
 
 absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, BlockRange piece,
                                   Purpose purpose) const {
-  const Stash& kept = stash_[buffers.stash];
+  PartSums sums(pass_);
   for (BlockId block = piece.first; block < piece.end; ++block) {
     if (block == pass_.config.embedding_block()) {
-      RETURN_IF_ERROR(EmbeddingForward(ops, buffers));
+      RETURN_IF_ERROR(EmbeddingForward(ops, buffers, sums));
     } else if (block == pass_.config.head_block()) {
       if (purpose == Purpose::kTrain) continue;
+      RETURN_IF_ERROR(sums.AwaitAll());
       RETURN_IF_ERROR(HeadForward(ops, StreamAt(points_.branches, buffers), buffers.stash));
     } else {
       const int first = kBranches * (LayerOfBlock(block) - FirstLayerOf(blocks_));
-      for (int i = first; i < first + kBranches; ++i) {
-        RETURN_IF_ERROR(branches_[i].Forward(ops, StreamAt(i, buffers), StreamAt(i + 1, buffers),
-                                             kept.branches[i], workspace_));
-      }
+      for (int i = first; i < first + kBranches; ++i) RETURN_IF_ERROR(BranchForward(ops, buffers, i, sums));
     }
   }
+  return sums.AwaitAll();
+}
+
+absl::Status ChunkPasses::BranchForward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const {
+  for (int p = 0; p < sums.parts(); ++p) {
+    const PassedRows& part = parts_[p];
+    RETURN_IF_ERROR(sums.Await(p));
+    RETURN_IF_ERROR(part.branches[i].Forward(
+        ops, sums.RowsOf(p, StreamAt(i, buffers)), sums.RowsOf(p, StreamAt(i + 1, buffers)),
+        RowsOf(pass_, stash_[buffers.stash].branches[i], part.rows), part.workspace, sums.Of(p)));
+  }
   return absl::OkStatus();
+}
+
+absl::Status ChunkPasses::BranchMakeAgain(Ops& ops, const PassBuffers& buffers, int i, bool is_last,
+                                          PartSums& sums) const {
+  // What is behind the last one has been kept.
+  const Slice y = is_last ? Slice{} : StreamAt(i + 1, buffers);
+  for (int p = 0; p < sums.parts(); ++p) {
+    const PassedRows& part = parts_[p];
+    RETURN_IF_ERROR(sums.Await(p));
+    RETURN_IF_ERROR(part.branches[i].MakeAgain(ops, sums.RowsOf(p, StreamAt(i, buffers)), sums.RowsOf(p, y),
+                                               RowsOf(pass_, stash_[buffers.stash].branches[i], part.rows),
+                                               part.workspace, sums.Of(p)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChunkPasses::BranchInputGradient(Ops& ops, const PassBuffers& buffers, int i,
+                                              const Slice& inner_gradient, PartSums& sums) const {
+  for (int p = 0; p < sums.parts(); ++p) {
+    const PassedRows& part = parts_[p];
+    RETURN_IF_ERROR(sums.Await(p));
+    RETURN_IF_ERROR(part.branches[i].InputGradient(
+        ops, sums.RowsOf(p, StreamAt(i, buffers)),
+        {.dx = sums.RowsOf(p, GradientAt(i, buffers)), .dy = sums.RowsOf(p, GradientAt(i + 1, buffers))},
+        sums.RowsOf(p, inner_gradient), RowsOf(pass_, stash_[buffers.stash].branches[i], part.rows),
+        part.workspace, sums.Of(p)));
+  }
+  return absl::OkStatus();
+}
+
+// The gradients of the weights are of all rows at once: they need no sum, and are there to compute while the last
+// part's is made.
+absl::Status ChunkPasses::BranchBackward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const {
+  const BranchStash& stash = stash_[buffers.stash].branches[i];
+  const Slice x = StreamAt(i, buffers), dy = GradientAt(i + 1, buffers);
+  if (sums.parts() == 1) {
+    RETURN_IF_ERROR(sums.Await(0));
+    return branches_[i].Backward(ops, x, {.dx = GradientAt(i, buffers), .dy = dy}, stash, workspace_,
+                                 sums.Of(0));
+  }
+  const Slice inner_gradient =
+      workspace_.inner_gradient.Sub(0, pass_.rows() * InnerWidth(pass_.config, branches_[i].kind()));
+  RETURN_IF_ERROR(BranchInputGradient(ops, buffers, i, inner_gradient, sums));
+  return branches_[i].WeightGradient(ops, x, dy, inner_gradient, stash, workspace_);
 }
 
 Slice ChunkPasses::Outer(Part part, const std::string& name) const {
@@ -204,7 +261,7 @@ absl::Status ChunkPasses::HeadBackward(Ops& ops, const PassBuffers& buffers, flo
                       input, normed_gradient, GradientAt(points_.branches, buffers), Store::kOverwrite);
 }
 
-absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers) const {
+absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers, PartSums& sums) const {
   const Slice stream = StreamAt(0, buffers);
   const Slice y = pass_.sequence_parallel ? workspace_.normed : stream;
   const bool adds_positions = pass_.group == nullptr || pass_.group->member() == 0;  // one of the ranks
@@ -218,9 +275,14 @@ absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers)
                                         .columns = pass_.config.hidden,
                                         .first_token = pass_.first_token,
                                         .vocabulary = pass_.config.vocabulary}));
-  RETURN_IF_ERROR(SumRows(pass_, y));
-  if (!pass_.sequence_parallel) return absl::OkStatus();
-  return ops.Cast({.x = OwnRows(pass_, y), .y = stream, .elements = stream.elements});
+  if (pass_.sequence_parallel) {
+    const Slice own = OwnRows(pass_, y);
+    return sums.Sum(
+        0, y, [&ops, own, stream] { return ops.Cast({.x = own, .y = stream, .elements = stream.elements}); });
+  }
+  for (int part = 0; part < sums.parts(); ++part)
+    RETURN_IF_ERROR(sums.Sum(part, sums.RowsOf(part, y), nullptr));
+  return absl::OkStatus();
 }
 
 absl::Status ChunkPasses::EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const {
@@ -254,37 +316,35 @@ absl::Status ChunkPasses::GoBack(BlockRange piece, const OfHead& of_head, const 
 }
 
 absl::Status ChunkPasses::MakeAgain(Ops& ops, const PassBuffers& buffers, BlockRange piece) const {
+  PartSums sums(pass_);
   const int first = kBranches * (LayerOfBlock(piece.first) - FirstLayerOf(blocks_));
-  for (int i = first; i < first + kBranches; ++i) {
-    // What is behind the last one has been kept.
-    const Slice y = i + 1 < first + kBranches ? StreamAt(i + 1, buffers) : Slice{};
-    RETURN_IF_ERROR(
-        branches_[i].MakeAgain(ops, StreamAt(i, buffers), y, stash_[buffers.stash].branches[i], workspace_));
-  }
-  return absl::OkStatus();
+  for (int i = first; i < first + kBranches; ++i)
+    RETURN_IF_ERROR(BranchMakeAgain(ops, buffers, i, i + 1 == first + kBranches, sums));
+  return sums.AwaitAll();
 }
 
 absl::Status ChunkPasses::Backward(Ops& ops, const PassBuffers& buffers, BlockRange piece,
                                    float token_weight) const {
-  return GoBack(
+  PartSums sums(pass_);
+  RETURN_IF_ERROR(GoBack(
       piece, [&] { return HeadBackward(ops, buffers, token_weight); },
-      [&](int i) {
-        return branches_[i].Backward(ops, StreamAt(i, buffers),
-                                     {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
-                                     stash_[buffers.stash].branches[i], workspace_);
-      },
-      [&] { return EmbeddingBackward(ops, buffers); });
+      [&](int i) { return BranchBackward(ops, buffers, i, sums); },
+      [&]() -> absl::Status {
+        RETURN_IF_ERROR(sums.AwaitAll());
+        return EmbeddingBackward(ops, buffers);
+      }));
+  return sums.AwaitAll();
 }
 
 absl::Status ChunkPasses::InputGradient(Ops& ops, const PassBuffers& buffers, float token_weight) const {
-  return GoBack(
+  PartSums sums(pass_);
+  RETURN_IF_ERROR(GoBack(
       blocks_, [&] { return HeadBackward(ops, buffers, token_weight); },
       [&](int i) {
-        return branches_[i].InputGradient(
-            ops, StreamAt(i, buffers), {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
-            deferred_[buffers.deferred].inner_gradients[i], stash_[buffers.stash].branches[i], workspace_);
+        return BranchInputGradient(ops, buffers, i, deferred_[buffers.deferred].inner_gradients[i], sums);
       },
-      [] { return absl::OkStatus(); });
+      [] { return absl::OkStatus(); }));
+  return sums.AwaitAll();
 }
 
 absl::Status ChunkPasses::WeightGradient(Ops& ops, const PassBuffers& buffers, BlockRange piece) const {

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "runtime/engine/shard/branch.h"
 #include "runtime/engine/shard/parameter_arena.h"
+#include "runtime/engine/shard/part_sums.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/program/program.h"
 
@@ -101,6 +102,12 @@ class ChunkPasses {
     Slice targets;
     Norm head;
   };
+  // Rows of a micro-batch that are passed as one while the ranks sum others.
+  struct PassedRows {
+    RowRange rows;
+    Workspace workspace;
+    std::vector<Branch> branches;  // parallel to branches_
+  };
   // From the gradient of the input to that of the weights.
   struct Deferred {
     std::vector<Slice> inner_gradients;   // parallel to branches_
@@ -118,8 +125,15 @@ class ChunkPasses {
   absl::Status SharedHeadLoss(Ops& ops, int stash, const Slice& normed_gradient, float token_weight) const;
   absl::Status HeadForward(Ops& ops, const Slice& input, int stash) const;
   absl::Status HeadBackward(Ops& ops, const PassBuffers& buffers, float token_weight) const;
-  absl::Status EmbeddingForward(Ops& ops, const PassBuffers& buffers) const;
+  absl::Status EmbeddingForward(Ops& ops, const PassBuffers& buffers, PartSums& sums) const;
   absl::Status EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const;
+  // Of the branch `i`, of one part after another, each once its last sum is there.
+  absl::Status BranchForward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const;
+  absl::Status BranchMakeAgain(Ops& ops, const PassBuffers& buffers, int i, bool is_last,
+                               PartSums& sums) const;
+  absl::Status BranchInputGradient(Ops& ops, const PassBuffers& buffers, int i, const Slice& inner_gradient,
+                                   PartSums& sums) const;
+  absl::Status BranchBackward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const;
   // The residual stream at a point (StreamPoints), and its gradient.
   Slice StreamAt(int point, const PassBuffers& buffers) const;
   Slice GradientAt(int point, const PassBuffers& buffers) const;
@@ -137,7 +151,8 @@ class ChunkPasses {
   const Workspace workspace_;
   const Slice loss_sum_;
   const StreamPoints points_;
-  std::vector<Branch> branches_;  // of the layers in the range
+  std::vector<Branch> branches_;  // of the layers in the range, of all rows
+  std::vector<PassedRows> parts_;
   std::vector<Stash> stash_;
   std::vector<Deferred> deferred_;
   std::vector<Slice> stream_gradients_;

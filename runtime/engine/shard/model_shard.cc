@@ -130,7 +130,8 @@ PassShape ModelShard::ShapeOf(int micro_batch_sequences) const {
           .ranks = options_.buffers.ranks,
           .member = options_.buffers.member,
           .sequence_parallel = options_.buffers.sequence_parallel,
-          .first_token = share.vocabulary.first};
+          .first_token = share.vocabulary.first,
+          .exchange_parts = options_.buffers.exchange_parts};
 }
 
 void ModelShard::CarveBoundaries() {

@@ -1,7 +1,5 @@
 #include "runtime/engine/shard/pass_shape.h"
 
-#include <vector>
-
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -18,6 +16,25 @@ std::vector<int64_t> ElementEnds(const PassShape& shape) {
 Slice OwnRows(const PassShape& shape, const Slice& x) {
   const RowRange own = shape.own();
   return x.Sub(own.first * shape.config.hidden, own.size() * shape.config.hidden);
+}
+
+std::vector<RowRange> PartRows(const PassShape& shape) {
+  std::vector<RowRange> parts = PartsOf(shape.batch, shape.group == nullptr ? 1 : shape.exchange_parts);
+  for (RowRange& part : parts) part = {part.first * shape.sequence, part.end * shape.sequence};
+  return parts;
+}
+
+PassShape PartOf(const PassShape& shape, const RowRange& part) {
+  PassShape result = shape;
+  result.batch = part.size() / shape.sequence;
+  result.exchange_parts = 1;
+  return result;
+}
+
+Slice RowsOf(const PassShape& shape, const Slice& x, const RowRange& part) {
+  if (x.empty() || part.size() == shape.rows()) return x;
+  const int64_t columns = x.elements / shape.rows();
+  return x.Sub(part.first * columns, part.size() * columns);
 }
 
 absl::Status GatherRows(const PassShape& shape, const Slice& x) {

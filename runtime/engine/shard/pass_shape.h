@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "runtime/device/device.h"
@@ -25,6 +26,7 @@ struct PassShape {
   int member = 0;                  // which of them this one is
   bool sequence_parallel = false;  // whether they cut the residual stream by rows
   int64_t first_token = 0;         // of the rank's part of the vocabulary
+  int exchange_parts = 1;          // of its sequences (Unit::exchange_parts), where ranks share the blocks
 
   int64_t rows() const { return batch * sequence; }
   // Those of the residual stream and the norms that the rank has.
@@ -36,6 +38,13 @@ struct PassShape {
 
 // The rank's own rows of `x`, [rows, C].
 Slice OwnRows(const PassShape& shape, const Slice& x);
+
+// The rows of each of its parts, which are whole sequences; one part where nobody shares the blocks.
+std::vector<RowRange> PartRows(const PassShape& shape);
+// The rows `part` of it.
+PassShape PartOf(const PassShape& shape, const RowRange& part);
+// Those of `x`, which has all rows, or if `part` is all of them may have the rank's own ones. Empty: so is the part.
+Slice RowsOf(const PassShape& shape, const Slice& x, const RowRange& part);
 
 // Each rank has its own rows of `x`, [rows, C]; afterwards all have all. Nothing to do where they have all
 // rows anyway. Errors: of RankGroup.

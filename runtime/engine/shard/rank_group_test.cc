@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -61,6 +62,24 @@ class HostGroup final : public RankGroup {
     });
     return absl::OkStatus();
   }
+  // What is summed is not a number until the sum is ended, and nobody's to write.
+  absl::Status BeginSum(const Slice& x) override {
+    if (begun_.has_value()) return absl::InternalError("a sum is under way");
+    begun_ = x;
+    float* const values = Values(x);
+    taken_.assign(values, values + x.elements);
+    std::fill_n(values, x.elements, std::nanf(""));
+    return absl::OkStatus();
+  }
+  absl::Status EndSum() override {
+    if (!begun_.has_value()) return absl::InternalError("no sum is under way");
+    const Slice x = *std::exchange(begun_, std::nullopt);
+    float* const values = Values(x);
+    if (!std::all_of(values, values + x.elements, [](float value) { return std::isnan(value); }))
+      return absl::InternalError("somebody wrote what is summed");
+    std::copy(taken_.begin(), taken_.end(), values);
+    return Sum(x);
+  }
   absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) override {
     ++gathers;
     Meet(x, [&](absl::Span<float* const> slices) {
@@ -100,11 +119,16 @@ class HostGroup final : public RankGroup {
     for (int64_t i = range.first; i < range.end; ++i) sum[i] += values[i];
   }
   void Meet(const Slice& x, absl::FunctionRef<void(absl::Span<float* const>)> exchange) {
-    point_.Meet(member_, reinterpret_cast<float*>(x.buffer->host_address() + x.offset_bytes), exchange);
+    point_.Meet(member_, Values(x), exchange);
+  }
+  static float* Values(const Slice& x) {
+    return reinterpret_cast<float*>(x.buffer->host_address() + x.offset_bytes);
   }
 
   MeetingPoint& point_;
   const int member_;
+  std::optional<Slice> begun_;
+  std::vector<float> taken_;
 };
 
 const ModelConfig kModels[] = {
@@ -120,7 +144,7 @@ const ModelConfig kModels[] = {
      .key_value_heads = 4,
      .head_size = 4},
 };
-constexpr int kMicroBatch = 2;
+constexpr int kMicroBatch = 3;
 
 // How the passes of a shard go.
 struct Way {
@@ -128,6 +152,7 @@ struct Way {
   bool sequence_parallel = false;
   Recompute recompute = Recompute::kNone;
   bool gradients_apart = false;  // of the input, and of the weights
+  int exchange_parts = 1;
 };
 
 BufferCounts BuffersOf(const TrainingShape& shape, const Way& way) {
@@ -237,14 +262,17 @@ std::map<ExchangeKind, int> PredictedExchanges(const TrainingShape& shape, const
                                      .blocks = way.blocks,
                                      .rows = int64_t{kMicroBatch} * shape.sequence,
                                      .degree = ranks,
-                                     .sequence_parallel = way.sequence_parallel}))
+                                     .sequence_parallel = way.sequence_parallel,
+                                     .sequences = kMicroBatch,
+                                     .parts = way.exchange_parts}))
       counts[exchange.kind] += exchange.count;
   }
   return counts;
 }
 
-TEST_CASE("ranks that share blocks, evenly or not, by rows too or not, compute what one device does",
-          "[property]") {
+TEST_CASE(
+    "ranks that share blocks, evenly or not, by rows too or in parts or not, compute what one device does",
+    "[property]") {
   const TrainingShape shape{
       .model = kModels[GENERATE(0, 1)], .sequence = GENERATE(6, 7), .global_batch_sequences = kMicroBatch};
   const BlockRange whole_model = {0, shape.model.blocks()}, layers = {1, 3};
@@ -255,7 +283,12 @@ TEST_CASE("ranks that share blocks, evenly or not, by rows too or not, compute w
                                              {layers, true, Recompute::kNone, true},
                                              {whole_model, true},
                                              {whole_model, true, Recompute::kAllButAttention},
-                                             {whole_model, true, Recompute::kNone, true}}));
+                                             {whole_model, true, Recompute::kNone, true},
+                                             {layers, false, Recompute::kNone, false, 2},
+                                             {layers, false, Recompute::kLayers, false, 3},
+                                             {whole_model, false, Recompute::kAllButAttention, false, 2},
+                                             {whole_model, false, Recompute::kNone, true, 2},
+                                             {whole_model, false, Recompute::kNone, false, 3}}));
   const std::vector<ModelShare> shares = GENERATE_COPY(
       values<std::vector<ModelShare>>({EvenShares(shape.model, 2),
                                        EvenShares(shape.model, 3),
@@ -264,7 +297,7 @@ TEST_CASE("ranks that share blocks, evenly or not, by rows too or not, compute w
                                        {{{0, 1}, {0, 19}, {0, 1}}, {{1, 4}, {19, 20}, {1, 11}}}}));
   const int ranks = static_cast<int>(shares.size());
   CAPTURE(FamilyOf(shape.model).name, shape.sequence, ranks, shares[0].key_value_heads.end, way.blocks.size(),
-          way.sequence_parallel, static_cast<int>(way.recompute), way.gradients_apart);
+          way.sequence_parallel, static_cast<int>(way.recompute), way.gradients_apart, way.exchange_parts);
   Device device = OpenReference();
   ShardOptions options{.shape = shape,
                        .chunks = {way.blocks},
@@ -283,6 +316,7 @@ TEST_CASE("ranks that share blocks, evenly or not, by rows too or not, compute w
   }
   options.buffers.ranks = ranks;
   options.buffers.sequence_parallel = way.sequence_parallel;
+  options.buffers.exchange_parts = way.exchange_parts;
   for (int member = 0; member < ranks; ++member) {
     options.share = shares[member];
     options.buffers.member = member;

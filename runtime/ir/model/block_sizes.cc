@@ -205,6 +205,17 @@ double RecomputedShare(const ModelConfig& c, int64_t batch, int64_t sequence, Re
   return 1 - kept / all;
 }
 
+double BranchShare(const ModelConfig& c, int branch, int64_t sequence) {
+  double all = 0, one = 0;
+  for (int b = 0; b < kBranches; ++b) {
+    const double flops =
+        WorkOfBranch(c, FamilyOf(c).branches[b], 1, static_cast<double>(sequence)).forward.flops;
+    all += flops;
+    if (b == branch) one = flops;
+  }
+  return one / all;
+}
+
 BlockWork WorkOf(const ModelConfig& c, BlockId block, int64_t batch, int64_t sequence) {
   const double rows = static_cast<double>(batch * sequence), C = c.hidden, V = c.vocabulary;
   if (block == c.embedding_block())

@@ -75,6 +75,8 @@ struct BlockWork {
   PassWork forward, input_gradient, weight_gradient;
   PassWork backward() const;  // both gradients
 };
+// FLOPs of the `branch`-th branch over those of all of a layer's.
+double BranchShare(const ModelConfig& config, int branch, int64_t sequence);
 // Of `batch` windows of `sequence` tokens. Attention counts the half of the scores that causality leaves.
 BlockWork WorkOf(const ModelConfig& config, BlockId block, int64_t batch, int64_t sequence);
 // FLOPs of making again what is not kept of a layer, over those of its forward; 0 where all is kept.

@@ -1,5 +1,7 @@
 #include "runtime/ir/model/row_counts.h"
 
+#include <algorithm>
+
 namespace medley {
 
 std::vector<int64_t> RowEnds(int64_t rows, int members) {
@@ -13,6 +15,13 @@ RowRange RowsOfMember(int64_t rows, int members, int member) {
     return m * (rows / members) + (m < rows % members ? m : rows % members);
   };
   return {end(member), end(member + 1)};
+}
+
+std::vector<RowRange> PartsOf(int64_t size, int64_t parts) {
+  const int count = static_cast<int>(std::clamp<int64_t>(parts, 1, std::max<int64_t>(size, 1)));
+  std::vector<RowRange> ranges(count);
+  for (int part = 0; part < count; ++part) ranges[part] = RowsOfMember(size, count, part);
+  return ranges;
 }
 
 }  // namespace medley

@@ -18,6 +18,10 @@ std::vector<int64_t> RowEnds(int64_t rows, int members);
 // The part of the `member`-th of them.
 RowRange RowsOfMember(int64_t rows, int members, int member);
 
+// The parts, as even as may be, into which `size` rows or sequences are cut, in their order; earlier ones are the larger. As
+// many as there are rows, if there are fewer than `parts`.
+std::vector<RowRange> PartsOf(int64_t size, int64_t parts);
+
 // How many rows of a micro-batch a rank passes through linear maps and what is between them (all), and how
 // many it has of the residual stream and the norms: all, too, or, in sequence parallelism (Korthikanti et al.
 // 2022, section 4.2.2), its own part.

@@ -27,6 +27,7 @@ class Checker {
     CheckChunks();
     CheckRoutes();
     CheckBatch();
+    CheckExchangeParts();
     CheckOptimizerWeights();
     CheckWindows();
     CheckPostValidation();
@@ -200,6 +201,32 @@ class Checker {
             absl::StrCat("routes: take ", absl::StrJoin(sums, " + "), " = ", sequences,
                          " sequences (micro_batches x micro_batch_sequences); must be the global batch of ",
                          batch));
+  }
+
+  // What crosses between parts of a micro-batch is nothing: they are whole sequences.
+  void CheckExchangeParts() {
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const Unit& unit = plan_.units[u];
+      const auto convict = [&](auto... why) {
+        Convict(Kind::kExchangeParts,
+                absl::StrCat("units[", u, "].exchange_parts: ", unit.exchange_parts, "; ", why...));
+      };
+      if (unit.exchange_parts < 1) {
+        convict("must be at least 1");
+        continue;
+      }
+      if (unit.exchange_parts == 1) continue;
+      if (unit.devices.size() == 1) convict("must be 1 for a unit of 1 device, which exchanges nothing");
+      if (unit.sequence_parallel) convict("must be 1 where sequence_parallel is true");
+      for (size_t r = 0; r < plan_.routes.size(); ++r) {
+        const Route& route = plan_.routes[r];
+        const bool visits =
+            std::find(route.units.begin(), route.units.end(), static_cast<int>(u)) != route.units.end();
+        if (!visits || route.micro_batch_sequences >= unit.exchange_parts) continue;
+        convict("at most ", route.micro_batch_sequences, ", as many as routes[", r,
+                "].micro_batch_sequences: a part is whole sequences");
+      }
+    }
   }
 
   void CheckOrders() {

@@ -16,6 +16,7 @@ struct PlanViolation {
     kDeviceTwice,
     kShares,
     kSequenceParallel,
+    kExchangeParts,
     kUnitUse,
     kBlocks,
     kMicroBatch,

@@ -224,6 +224,10 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
        Kind::kBatchSum, "routes[1]"},
       {"rows cut among one", [](Plan& p) { p.units[2].sequence_parallel = true; }, Kind::kSequenceParallel,
        "units[2].sequence_parallel: true; the unit has 1 device, and rows are cut among at least 2"},
+      {"parts of one device", [](Plan& p) { p.units[2].exchange_parts = 2; }, Kind::kExchangeParts,
+       "units[2].exchange_parts: 2; must be 1 for a unit of 1 device, which exchanges nothing"},
+      {"no part", [](Plan& p) { p.units[1].exchange_parts = 0; }, Kind::kExchangeParts,
+       "units[1].exchange_parts: 0; must be at least 1"},
       {"a weight below none", [](Plan& p) { p.units[1].optimizer_weight = -1; }, Kind::kOptimizerWeight,
        "units[1].optimizer_weight: -1; allowed are 0 to 1000000"},
       {"too large a weight", [](Plan& p) { p.units[2].optimizer_weight = 1'000'001; },
@@ -303,6 +307,31 @@ TEST_CASE("ranks that cut rows need one each, and keep less") {
   CHECK(violations[0].detail ==
         "routes[0].micro_batch_sequences: 1; a micro-batch of 1 tokens cannot be shared by the 2 devices of "
         "unit 0");
+}
+
+TEST_CASE("micro-batches are cut into parts of whole sequences, which take no memory") {
+  Plan plan;
+  plan.units = {{.devices = {"a/0", "b/0"}, .chunks = {{0, 6}}}, {.devices = {"c/0"}, .chunks = {{0, 6}}}};
+  plan.routes = {{{0}, 4, 3}, {{1}, 4, 1}};
+  const RankMemory whole = MemoryOfRank(plan, 0, kShape);
+  plan.units[0].exchange_parts = 3;
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  CHECK(MemoryOfRank(plan, 0, kShape).total() == whole.total());
+  CHECK(PassSizesOf(plan) == std::vector<int>{1, 3});
+  plan.units[0].exchange_parts = 2;
+  CHECK(PassSizesOf(plan) == std::vector<int>{1, 2, 3});
+  plan.units[0].exchange_parts = 4;
+  const auto details = [&] {
+    std::vector<std::string> all;
+    for (const PlanViolation& violation : CheckPlan(plan, kShape, Site())) all.push_back(violation.detail);
+    return all;
+  };
+  CHECK(details() == std::vector<std::string>{"units[0].exchange_parts: 4; at most 3, as many as "
+                                              "routes[0].micro_batch_sequences: a part is whole sequences"});
+  plan.units[0].exchange_parts = 2;
+  plan.units[0].sequence_parallel = true;
+  CHECK(details() ==
+        std::vector<std::string>{"units[0].exchange_parts: 2; must be 1 where sequence_parallel is true"});
 }
 
 TEST_CASE("a unit that does not fit is convicted to the byte, copies counted") {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/model/row_counts.h"
 
 namespace medley {
 namespace {
@@ -196,6 +197,18 @@ std::vector<int> MicroBatchSizesOf(const Plan& plan) {
   return {sizes.begin(), sizes.end()};
 }
 
+std::vector<int> PassSizesOf(const Plan& plan) {
+  std::set<int> sizes;
+  for (const Route& route : plan.routes) {
+    sizes.insert(route.micro_batch_sequences);
+    for (const UnitId u : route.units) {
+      for (const RowRange& part : PartsOf(route.micro_batch_sequences, plan.units[u].exchange_parts))
+        sizes.insert(static_cast<int>(part.size()));
+    }
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
 std::string Describe(const Plan& plan) {
   const std::vector<int> sizes = MicroBatchSizesOf(plan);
   std::string text = absl::StrCat(plan.routes.size(), plan.routes.size() == 1 ? " route" : " routes",
@@ -221,8 +234,9 @@ std::string Describe(const Plan& plan) {
       const BlockRange& blocks = unit.chunks[chunk];
       absl::StrAppend(
           &text, separator, absl::StrJoin(unit.devices, "+"), DescribeShares(unit),
-          unit.sequence_parallel ? " sequence parallel" : "", " blocks ", blocks.first.value(), "-",
-          blocks.end - 1,
+          unit.sequence_parallel ? " sequence parallel" : "",
+          unit.exchange_parts > 1 ? absl::StrCat(" in ", unit.exchange_parts, " parts") : "", " blocks ",
+          blocks.first.value(), "-", blocks.end - 1,
           unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
           unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
           unit.has_windows()

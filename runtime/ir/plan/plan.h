@@ -90,6 +90,9 @@ struct Unit {
   // In a plan with post-validation, how many forwards at most it makes ahead of the norms of all (GoingAhead). What it sends
   // of others waits for these, so that more are not always better. -1: as many as may.
   int forwards_ahead = -1;
+  // Into how many parts of whole sequences its ranks, at least two, cut each micro-batch (PartsOf, row_counts.h), so that they
+  // compute one while what they sum of another is on its way. Not in sequence parallelism.
+  int exchange_parts = 1;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
@@ -179,13 +182,15 @@ std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, Segme
 
 // The sequences in a micro-batch of each size that the routes have, ascending.
 std::vector<int> MicroBatchSizesOf(const Plan& plan);
+// Those, and the sequences in the parts into which units cut them.
+std::vector<int> PassSizesOf(const Plan& plan);
 
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
 // 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1";
 // where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units; where units go
 // ahead of norms, "... post-validation: [...". Of a unit it
 // also says what is not the usual: "[c/cpu0+c/cpu1 in shares of 3:1 heads, 20:12 columns sequence parallel
-// blocks 0-7 in bf16 recomputing layers]".
+// blocks 0-7 in bf16 recomputing layers]", "[c/cpu0+c/cpu1 in 2 parts blocks 0-7]".
 std::string Describe(const Plan& plan);
 // "1f1b", "gpipe", "zb-h1", "interleaved-1f1b", "interleaved-gpipe", "zb-v", "listed"
 std::string NameOf(Schedule schedule);

@@ -121,6 +121,13 @@ TEST_CASE("a plan is described in one line") {
   CHECK(Describe(rows) ==
         "2 routes, micro-batch 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 | [b/0+b/1 sequence parallel "
         "blocks 0-5 recomputing layers activations on the host] x 2");
+  rows.units[1].sequence_parallel = false;
+  rows.units[1].recompute = Recompute::kNone;
+  rows.units[1].activations_home = ActivationsHome::kDevice;
+  rows.units[1].exchange_parts = 2;
+  CHECK(Describe(rows) ==
+        "2 routes, micro-batch 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 | [b/0+b/1 in 2 parts blocks "
+        "0-5] x 2");
   CHECK(Describe(Wide()) ==
         "2 routes, micro-batches 1, 2, 1f1b: [a/0+a/1 blocks 0-1 -> b/0+b/1 blocks 2-3 -> a/0+a/1 blocks "
         "4-5] x 3 of 1 | "

@@ -85,6 +85,7 @@ class Compiler {
     program_.buffers.ranks = static_cast<int>(unit_.devices.size());
     program_.buffers.member = place_.member;
     program_.buffers.sequence_parallel = unit_.sequence_parallel;
+    program_.buffers.exchange_parts = unit_.exchange_parts;
     program_.buffers.windows = unit_.window_layers;
     program_.buffers.home = unit_.layers_home;
     program_.buffers.goes_ahead = purpose_ == Purpose::kTrain && going_ahead_.ForwardsOf(place_.unit) > 0;

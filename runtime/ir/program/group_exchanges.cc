@@ -1,14 +1,15 @@
 #include "runtime/ir/program/group_exchanges.h"
 
 #include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/row_counts.h"
 
 namespace medley {
 namespace {
 
-// How many exchanges of [rows, hidden] a pass has: sums, of which each rank takes its rows in sequence
-// parallelism, and what is gathered there alone.
+// How many exchanges of [rows, hidden] a pass has: sums, one of each part or one of all, of which each rank takes its rows in
+// sequence parallelism, and what is gathered there alone.
 struct RowExchanges {
-  int sums = 0, gathers = 0;
+  int sums_of_parts = 0, sums = 0, gathers = 0;
 };
 
 RowExchanges RowExchangesOf(const StreamPoints& points, const GroupPass& pass) {
@@ -16,16 +17,16 @@ RowExchanges RowExchangesOf(const StreamPoints& points, const GroupPass& pass) {
             embedding = points.has_embedding ? 1 : 0;
   switch (pass.kind) {
     case InstructionKind::kForward:
-      return {branches + embedding, branches + (pass.purpose == Purpose::kEvaluate ? head : 0)};
+      return {branches + embedding, 0, branches + (pass.purpose == Purpose::kEvaluate ? head : 0)};
     case InstructionKind::kRecompute:
       // What is behind a layer's last branch was kept.
-      return {branches / kBranches * (kBranches - 1), branches};
+      return {branches / kBranches * (kBranches - 1), 0, branches};
     case InstructionKind::kInputGradient:
-      return {branches + head, branches + head};
+      return {branches, head, branches + head};
     case InstructionKind::kWeightGradient:
-      return {0, 2 * branches + embedding};
+      return {0, 0, 2 * branches + embedding};
     case InstructionKind::kBackward:
-      return {branches + head, 2 * branches + head + embedding};
+      return {branches, head, 2 * branches + head + embedding};
     default:
       return {};
   }
@@ -44,7 +45,13 @@ std::vector<GroupExchange> GroupExchanges(const ModelConfig& config, const Group
   const StreamPoints points = StreamPointsOf(config, pass.blocks);
   std::vector<GroupExchange> exchanges;
   const auto add = [&](ExchangeKind kind, int64_t elements, Dtype dtype, int count) {
-    if (count > 0) exchanges.push_back({kind, elements, dtype, count});
+    if (count == 0) return;
+    for (GroupExchange& like : exchanges) {
+      if (like.kind != kind || like.elements != elements || like.dtype != dtype) continue;
+      like.count += count;
+      return;
+    }
+    exchanges.push_back({kind, elements, dtype, count});
   };
   if (pass.kind == InstructionKind::kJoinGradients) {
     const int norms = points.branches + (points.has_head ? 1 : 0);
@@ -52,9 +59,11 @@ std::vector<GroupExchange> GroupExchanges(const ModelConfig& config, const Group
     return exchanges;
   }
   const RowExchanges rows = RowExchangesOf(points, pass);
+  const ExchangeKind sum = pass.sequence_parallel ? ExchangeKind::kScatter : ExchangeKind::kSum;
   const int64_t elements = pass.rows * config.hidden;
-  add(pass.sequence_parallel ? ExchangeKind::kScatter : ExchangeKind::kSum, elements, pass.activations,
-      rows.sums);
+  for (const RowRange& part : PartsOf(pass.sequences, pass.parts))
+    add(sum, elements / pass.sequences * part.size(), pass.activations, rows.sums_of_parts);
+  add(sum, elements, pass.activations, rows.sums);
   if (pass.sequence_parallel) add(ExchangeKind::kGather, elements, pass.activations, rows.gathers);
   if (points.has_head && HeadWorks(pass))
     add(ExchangeKind::kSum, (pass.degree + 1) * pass.rows, Dtype::kF32, 1);

@@ -36,6 +36,8 @@ struct GroupPass {
   Dtype activations = Dtype::kF32;
   bool sequence_parallel = false;
   Purpose purpose = Purpose::kTrain;
+  int64_t sequences = 1;  // of the micro-batch, which
+  int parts = 1;          // are cut into so many parts (Unit::exchange_parts)
 };
 
 // Each kind and size once, none of a unit of one rank. Forward: the embedding's output and that of each
@@ -50,6 +52,8 @@ struct GroupPass {
 // having been kept, again for the weights' gradients and in what is made again; the gradient of what a branch
 // adds, for either gradient, once where they are one pass; and that of the embedding's output. The gradients
 // of each norm's parameters are summed in f32 (kJoinGradients).
+//
+// Of a micro-batch in parts each sum of the embedding's output or behind a branch is one a part. The head's are one as ever.
 std::vector<GroupExchange> GroupExchanges(const ModelConfig& config, const GroupPass& pass);
 
 }  // namespace medley

@@ -40,6 +40,28 @@ TEST_CASE("the embedding is summed in forward, the head in backward, or in the f
                                    {ExchangeKind::kSum, 18, Dtype::kF32, 1}});
 }
 
+TEST_CASE(
+    "of a micro-batch in parts each branch and the embedding sum one part after another, the head all at "
+    "once") {
+  using Kind = InstructionKind;
+  const auto of = [](Kind kind, BlockRange blocks) {
+    GroupPass pass = Pass(kind, blocks);
+    pass.sequences = 3;
+    pass.parts = 2;
+    return GroupExchanges(kModel, pass);
+  };
+  CHECK(of(Kind::kForward, {0, 4}) == std::vector<GroupExchange>{{ExchangeKind::kSum, 32, Dtype::kBf16, 7},
+                                                                 {ExchangeKind::kSum, 16, Dtype::kBf16, 7}});
+  CHECK(of(Kind::kBackward, {3, 5}) == std::vector<GroupExchange>{{ExchangeKind::kSum, 32, Dtype::kBf16, 2},
+                                                                  {ExchangeKind::kSum, 16, Dtype::kBf16, 2},
+                                                                  {ExchangeKind::kSum, 48, Dtype::kBf16, 1},
+                                                                  {ExchangeKind::kSum, 18, Dtype::kF32, 1}});
+  CHECK(of(Kind::kRecompute, {2, 3}) ==
+        std::vector<GroupExchange>{{ExchangeKind::kSum, 32, Dtype::kBf16, 1},
+                                   {ExchangeKind::kSum, 16, Dtype::kBf16, 1}});
+  CHECK(of(Kind::kWeightGradient, {0, 5}).empty());
+}
+
 TEST_CASE("the pieces of a backward sum together what it sums as a whole") {
   const auto sums = [](BlockRange blocks) {
     int count = 0;

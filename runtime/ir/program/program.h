@@ -161,6 +161,7 @@ struct BufferCounts {
   int ranks = 1;                           // of the unit; what they exchange within passes needs scratch
   int member = 0;                          // the rank's place among them
   bool sequence_parallel = false;          // the unit's: its ranks have their own rows (OwnRows)
+  int exchange_parts = 1;                  // the unit's: parts of a micro-batch; they take no memory
   bool goes_ahead = false;  // of the norms: parameters are kept as they were before (kAdvanceParameters)
 
   int of(BufferKind kind, int chunk = 0) const;

@@ -100,6 +100,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   for (Unit& unit : plan.units) {
     if (unit.devices.size() > 1) unit.sequence_parallel = integer(0, 1) == 1;
   }
+  CutIntoPartsAtRandom(plan, seed);
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   return result;
 }
@@ -154,6 +155,21 @@ void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units
   for (const std::vector<int>& route : chosen) {
     Route& added = plan.routes.emplace_back();
     for (const int u : route) added.units.push_back(number[u]);
+  }
+}
+
+void CutIntoPartsAtRandom(Plan& plan, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    Unit& unit = plan.units[u];
+    if (unit.devices.size() < 2 || unit.sequence_parallel) continue;
+    int most = 3;
+    for (const Route& route : plan.routes) {
+      const bool visits =
+          std::find(route.units.begin(), route.units.end(), static_cast<int>(u)) != route.units.end();
+      if (visits) most = std::min(most, route.micro_batch_sequences);
+    }
+    unit.exchange_parts = std::uniform_int_distribution<int>(1, most)(random);
   }
 }
 

@@ -17,7 +17,7 @@ struct PlannedShape {
 // One to four routes of one to five units each, every unit numbered at random; one to six layers.
 PlannedShape RandomPlan(uint64_t seed);
 
-// Units of one to three devices, with even or uneven shares, half of them in sequence parallelism, and of one
+// Units of one to three devices, with even or uneven shares, half of them in sequence parallelism and some of the others with parts, and of one
 // to three ranges; one to three routes, which choose among the units that hold the same blocks.
 PlannedShape RandomWidePlan(uint64_t seed);
 
@@ -29,6 +29,10 @@ std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts);
 // hold a range, and routes choose between them; none holds two ranges side by side. Two units or more, if
 // there are two ranges or more.
 void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units, std::mt19937_64& random);
+
+// Has some of the units of several devices that are not in sequence parallelism cut micro-batches into two or three parts,
+// where all of them have as many sequences.
+void CutIntoPartsAtRandom(Plan& plan, uint64_t seed);
 
 // Has the layers of some of the units live in host memory, with a number of windows that they may have.
 void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
