@@ -40,12 +40,13 @@ constexpr double kSameWorth = 1 + 1e-8;
 // The first says that the route's period e, the longest p - (k - 1) f / (m - 1) of its stages, has W + (m - 1) e <= T.
 //
 // Sums make it longer (PlanKind). Those of the first stage follow its last backward but for what that backward itself
-// hides, so W has what they take longer. And where replicas share the optimizer's state parameters are gathered
-// when all backwards are over: the longest gathering g of its stages is behind them, W + (m - 1) e + g <= T.
+// hides, so W has what they take longer. Where replicas share the optimizer's state parameters are gathered from the
+// step's begin on, and the first forward of the first stage ends no sooner than all of its own have come: W has what that takes
+// longer than the forward, too. Later stages may gather while the first micro-batch is on its way to them.
 //
-// Routes are put into boxes by period, e0 <= e <= e1, by how many micro-batches they do by T, m0 <= m <= m1, and by the
-// longest gathering, g0 <= g <= g1. In a box its price and W add up over stages, and which stages it may have is known:
-// those whose period with m0 is at most e1, and whose gathering is at most g1. So the dynamic programme of
+// Routes are put into boxes by period, e0 <= e <= e1, and by how many micro-batches they do by T, m0 <= m <= m1. In a
+// box its price and W add up over stages, and which stages it may have is known: those whose period with m0 is at
+// most e1. So the dynamic programme of
 // price_shapes.h finds the T up to which no route of the box is worth its price, for T is not in its question. Boxes
 // with the least such T are cut in two until they are narrow: best first, as in branch and bound. By Lagrange a cheap
 // route with a long way and a dear one with a short way make up one that is neither; where they have unlike numbers of
@@ -77,32 +78,23 @@ class PlanKind {
   std::vector<ShapePricing>& pricings() { return pricings_; }
   int most_routes() const { return routes_.most; }
   const std::vector<double>& sum_seconds() const { return sum_seconds_; }
-  double MostGatherSeconds() const {
-    return sum_seconds_.empty() || !shards_optimizer_
-               ? 0
-               : *std::max_element(sum_seconds_.begin(), sum_seconds_.end());
-  }
-  // What the argument calls W, and g.
+  bool shards_optimizer() const { return shards_optimizer_; }
+  // What the argument calls W.
   double WayOf(const RouteShape& shape) const {
     const StageForm& first = shape.stages.front();
-    const double sums = sum_seconds_.empty() ? 0 : SumsOf(first);
-    return WaySeconds(table_, shape) + std::max(0.0, sums - table_.BackwardSeconds(first));
-  }
-  double GatherSeconds(const RouteShape& shape) const {
-    double most = 0;
-    if (sum_seconds_.empty() || !shards_optimizer_) return most;
-    for (const StageForm& stage : shape.stages) most = std::max(most, SumsOf(stage));
-    return most;
+    const double sums = sum_seconds_.empty() ? 0 : SumsOf(first), gathers = shards_optimizer_ ? sums : 0;
+    return WaySeconds(table_, shape) + std::max(0.0, sums - table_.BackwardSeconds(first)) +
+           std::max(0.0, gathers - table_.ForwardSeconds(first));
   }
   // What a route does by some time at most.
   double MostMicroBatches(const RouteShape& shape, double seconds) const {
-    const double backwards = seconds - GatherSeconds(shape), left = backwards - WayOf(shape);
+    const double left = seconds - WayOf(shape);
     if (left < 0) return 0;
     double most = kNever;
     for (const StageForm& stage : shape.stages) {
       const double pass = table_.PassSeconds(stage),
                    ahead = (stage.from_end - 1) * table_.ForwardSeconds(stage);
-      most = std::min({most, 1 + (left + ahead) / pass, backwards / pass});
+      most = std::min({most, 1 + (left + ahead) / pass, seconds / pass});
     }
     return std::floor(most * kSameWorth);
   }
@@ -123,12 +115,11 @@ bool Stopped(const std::atomic<bool>* stop) {
   return stop != nullptr && stop->load(std::memory_order_relaxed);
 }
 
-// Routes of some period, micro-batches, time that they gather and stages.
+// Routes of some period, micro-batches and stages.
 struct Box {
   int pricing = 0;
   double least_period = 0, most_period = 0;
   int least_m = 0, most_m = 0;
-  double least_gather_seconds = 0, most_gather_seconds = 0;
   int least_stages = 1, most_stages = std::numeric_limits<int>::max();
   int split_stages = 0;  // routes of more are much else than those of as many; 0: they are not
   double seconds = 0;    // no route is worth its price before
@@ -165,18 +156,14 @@ class BoxSearch {
     while (!boxes_.empty() && questions_ < kMostQuestions && !Stopped(stop_)) {
       const Box box = boxes_.top();
       const double periods = box.most_period / box.least_period - 1,
-                   counts = kAheadCounts * (static_cast<double>(box.most_m) / box.least_m - 1),
-                   gathers = (box.most_gather_seconds - box.least_gather_seconds) / upper_seconds_;
-      const double width = std::max({periods, counts, gathers});
+                   counts = kAheadCounts * (static_cast<double>(box.most_m) / box.least_m - 1);
+      const double width = std::max(periods, counts);
       if (width < kNarrow - 1 && box.split_stages == 0) break;
       boxes_.pop();
       Box low = box, high = box;
       if (box.split_stages > 0 && width < kNearlyNarrow - 1) {
         low.most_stages = box.split_stages;
         high.least_stages = box.split_stages + 1;
-      } else if (gathers > std::max(counts, periods)) {
-        low.most_gather_seconds = high.least_gather_seconds =
-            (box.least_gather_seconds + box.most_gather_seconds) / 2;
       } else if (counts > periods) {
         low.most_m = std::clamp(static_cast<int>(std::sqrt(1.0 * box.least_m * box.most_m)), box.least_m,
                                 box.most_m - 1);
@@ -232,7 +219,7 @@ class BoxSearch {
     const auto positive = std::upper_bound(times.begin(), times.end(), 0.0);
     if (positive == times.end()) return;
     least = std::max(least, kRounding * *positive);
-    Add({pricing, least, times.back(), 1, most, 0, kind_.MostGatherSeconds()});
+    Add({pricing, least, times.back(), 1, most});
   }
 
   void Add(Box box) {
@@ -243,16 +230,16 @@ class BoxSearch {
     }
   }
 
-  // No route of the box does m micro-batches before W + (m - 1) e0 + g0, and none is worth its price with fewer than
+  // No route of the box does m micro-batches before W + (m - 1) e0, and none is worth its price with fewer than
   // that is in sequences. So, by Lagrange, with seconds of the way priced at u none is worth it until
-  //   (the least of price + u W, less what m are worth) / u + (m - 1) e0 + g0,
+  //   (the least of price + u W, less what m are worth) / u + (m - 1) e0,
   // with m1 for m up to that u with which it no longer counts, and m0 beyond. Less u is better for routes that cost
   // more than m are worth, and worse for the others: the best u is where one of either kind are alike.
   // False: there is nothing to be found in it.
   bool Bound(Box& box) {
     const double one = Sequences(box.pricing);
-    if ((box.least_m - 1) * box.least_period + box.least_gather_seconds >= upper_seconds_) return false;
-    const auto other_seconds = [&](int m) { return (m - 1) * box.least_period + box.least_gather_seconds; };
+    if ((box.least_m - 1) * box.least_period >= upper_seconds_) return false;
+    const auto other_seconds = [&](int m) { return (m - 1) * box.least_period; };
     Cheapest cheap, dear, found;
     int m = box.most_m;
     double price_of_second = one / box.least_period;
@@ -302,7 +289,7 @@ class BoxSearch {
             .least_stages = box.least_stages,
             .most_stages = box.most_stages,
             .sum_seconds = kind_.sum_seconds(),
-            .most_sum_seconds = kind_.MostGatherSeconds() > 0 ? box.most_gather_seconds : kNever};
+            .gathers = kind_.shards_optimizer()};
   }
 
   // False: no route of the box costs less than that.

@@ -97,11 +97,11 @@ double ShapePricing::StageCost(const Question& question, int kind, int from_end,
       pass - (ahead > 0 ? question.ahead_part * ahead : 0) > question.most_period_seconds)
     return kNever;
   double seconds = pass;
-  if (!question.sum_seconds.empty()) {
-    const double sums = question.sum_seconds[SumsAt(kind, from_end, layers, first)];
-    if (sums > question.most_sum_seconds) return kNever;
-    const double backward = pass - forward_seconds_[At(kind, from_end, layers, first)];
-    if (first) seconds += std::max(0.0, sums - backward);
+  if (first && !question.sum_seconds.empty()) {
+    const double sums = question.sum_seconds[SumsAt(kind, from_end, layers, first)],
+                 forward = forward_seconds_[At(kind, from_end, layers, first)];
+    seconds += std::max(0.0, sums - (pass - forward));
+    if (question.gathers) seconds += std::max(0.0, sums - forward);
   }
   return prices_[kind] + question.price_of_second * seconds;
 }

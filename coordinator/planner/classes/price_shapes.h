@@ -29,10 +29,11 @@ class ShapePricing {
     std::vector<double> price;      // of a device of each class
     std::vector<int> most_devices;  // of each class
     int least_stages = 1, most_stages = std::numeric_limits<int>::max();
-    // Of kinds (StageTable::kinds), what a stage of them takes behind the backwards (SumSeconds); empty: nothing. It is
-    // limited, and what the first stage's sums take longer than its backward is on the way, for they follow that.
+    // What the sums of a stage take that follow its backwards (SumSeconds); empty: nothing. What those of the first stage
+    // take longer than its backward is on the way. Where it `gathers` parameters as long before its forwards, so is what
+    // that takes longer than a forward.
     absl::Span<const double> sum_seconds;
-    double most_sum_seconds = std::numeric_limits<double>::infinity();
+    bool gathers = false;
     // The layers before which stages may begin, ascending, and behind them the number of layers. Empty: any.
     absl::Span<const int> cuts;
   };
