@@ -76,7 +76,9 @@ int ClassSearch::Add(RouteShape shape) {
   std::vector<double> uses = resources_.Uses(DevicesOf(table_, shape));
   if (!resources_.Has(uses)) return -1;
   std::vector<double> after = sums_.AfterSeconds(table_, shape, longest_sums_seconds_);
-  pool_.push_back({RouteClock(table_, std::move(shape)), std::move(uses), std::move(after)});
+  std::vector<double> first_forwards = sums_.FirstForwardSeconds(table_, shape);
+  pool_.push_back(
+      {RouteClock(table_, std::move(shape), std::move(first_forwards)), std::move(uses), std::move(after)});
   return static_cast<int>(pool_.size()) - 1;
 }
 

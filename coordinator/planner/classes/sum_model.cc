@@ -33,6 +33,9 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
   return sample;
 }
 
+// Of a sum: the first half of a ring follows backwards where the state is shared, the other one gathers parameters.
+double SummedPart(const StageTable& table) { return table.optimizer_share() < 1 ? 0.5 : 1; }
+
 // The tied embedding counts twice in routes of one stage: both ends of all longer routes are in its sum.
 int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
   return table.Parameters(stage) + (stage.first && stage.from_end == 1 ? table.TiedParameters() : 0);
@@ -73,23 +76,34 @@ double SumModel::StreamSeconds(const StageTable& table, const StageForm& stage) 
 
 std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteShape& shape,
                                            double longest_seconds) const {
-  // Where the state is shared the second halves of sums gather parameters, behind the update.
-  const double gathered = table.optimizer_share() < 1 ? 0.5 : 0, summed = 1 - gathered;
+  const double summed = SummedPart(table);
   double backward_seconds = 0;
   for (const StageForm& stage : shape.stages) backward_seconds += table.BackwardSeconds(stage);
   std::vector<double> after;
   for (const StageForm& stage : shape.stages) {
     const StageKind& kind = table.kinds()[stage.kind];
-    const double stream = StreamSeconds(table, stage);
-    double exposed =
-        std::max(summed * BucketSeconds(table, stage), summed * stream - table.BackwardSeconds(stage));
+    double exposed = std::max(summed * BucketSeconds(table, stage),
+                              summed * StreamSeconds(table, stage) - table.BackwardSeconds(stage));
     if (stage.first) exposed = std::max(exposed, summed * longest_seconds - backward_seconds);
-    after.push_back(exposed + gathered * std::max(stream, longest_seconds) +
+    after.push_back(exposed +
                     static_cast<double>(table.Parameters(stage)) * kind.cost.norm_seconds_per_parameter *
                         table.optimizer_share() +
                     table.UpdateSeconds(stage));
   }
   return after;
+}
+
+std::vector<double> SumModel::FirstForwardSeconds(const StageTable& table, const RouteShape& shape) const {
+  const double gathered = 1 - SummedPart(table);
+  std::vector<double> seconds;
+  for (const StageForm& stage : shape.stages) {
+    const double bucket = gathered * BucketSeconds(table, stage),
+                 stream = gathered * StreamSeconds(table, stage);
+    const double forward = table.ForwardSeconds(stage);
+    // All is computed behind the first slice, or the last slice is when it has come.
+    seconds.push_back(bucket > 0 ? std::max(bucket + forward, stream + forward * bucket / stream) : 0);
+  }
+  return seconds;
 }
 
 }  // namespace medley

@@ -26,9 +26,12 @@ class SumModel {
   double StreamSeconds(const StageTable& table, const StageForm& stage) const;
   // Of each stage of a route, behind its last backward: what of its sums is not hidden behind that, norms and the update.
   // `longest_seconds`: the longest stream of any route of the plan, which begins with the last blocks, and not before
-  // this route has been through them; and which gathers parameters when all have updated them.
+  // this route has been through them.
   std::vector<double> AfterSeconds(const StageTable& table, const RouteShape& shape,
                                    double longest_seconds) const;
+  // Of each stage of a route, before which its first forward does not end: where replicas share the optimizer's state
+  // parameters are gathered from the step's begin on, slice by slice, and each slice's blocks wait for it.
+  std::vector<double> FirstForwardSeconds(const StageTable& table, const RouteShape& shape) const;
 
  private:
   double BucketSeconds(const StageTable& table, const StageForm& stage) const;
