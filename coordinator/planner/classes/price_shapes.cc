@@ -258,7 +258,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
       if (prices_[kind] >= least) continue;
       const double* const behind = &behind_[(from_end - 1) * level + kind * starts];
       for (const int layers : cuts) {
-        if (from_end < question.least_stages || layers >= end_start) break;
+        if (from_end < question.least_stages || layers >= end_start || LeastBegin(question, kind) > 0) break;
         if (PassSeconds(kind, from_end, layers, /*first=*/true) > question.most_pass_seconds) break;
         if (behind[layers] == kNever || layers < LeastLayers(from_end, true)) continue;
         const double cost = StageCost(question, kind, from_end, layers, /*first=*/true) + behind[layers];
@@ -296,6 +296,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
     some.clear();
     for (int kind = 0; kind < kinds_; ++kind) {
       double* const here = all_here + static_cast<ptrdiff_t>(kind) * starts;
+      std::fill_n(here, LeastBegin(question, kind), kNever);
       bool any = false;
       for (int start = 0; start < starts; ++start) {
         if (here[start] == kNever) continue;

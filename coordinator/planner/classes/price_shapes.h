@@ -39,6 +39,8 @@ class ShapePricing {
     bool gathers = false;
     // The layers before which stages may begin, ascending, and behind them the number of layers. Empty: any.
     absl::Span<const int> cuts;
+    // Of each class, the layer before which none of its stages may begin. Empty: any may begin with any.
+    absl::Span<const int> least_begin;
   };
   struct Answer {
     RouteShape shape;
@@ -93,6 +95,9 @@ class ShapePricing {
   double LeastLayerCost(const Question& question) const;
   // Of a stage, with its devices; infinite if the question does not allow it.
   double StageCost(const Question& question, int kind, int from_end, int layers, bool first) const;
+  int LeastBegin(const Question& question, int kind) const {
+    return question.least_begin.empty() ? 0 : question.least_begin[table_.kinds()[kind].device_class];
+  }
   // Of a stage's passes, and of what only the first one has.
   double StageSeconds(const Question& question, int kind, int from_end, int layers, bool first) const;
   // Of what a micro-batch and its gradient take between stages.
