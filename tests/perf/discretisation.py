@@ -32,8 +32,8 @@ def cuts(blocks, stages):
 
 
 def pipeline_seconds(stages, micro_batches):
-    """No order of the passes is faster. A stage waits for the first micro-batch to come through those before it; after its last input
-    gradient, they still have theirs, and the first one the weights' gradient."""
+    """Of a step by itself no order of the passes is faster. A stage waits for the first micro-batch to come through those before it;
+    after its last input gradient, they still have theirs, and the first one the weights' gradient."""
     before_forward = before_gradient = longest = 0
     for forward, backward, put_off in stages:
         busy = micro_batches * (forward + backward)
@@ -45,10 +45,10 @@ def pipeline_seconds(stages, micro_batches):
 
 
 class Job:
-    """layers, and the sequences that a micro-batch may have."""
+    """layers, and the sequences that a micro-batch may have; staggered: steps follow each other without a barrier."""
 
-    def __init__(self, times_of_kind, layers, sizes):
-        self.times, self.layers, self.sizes = times_of_kind, layers, sizes
+    def __init__(self, times_of_kind, layers, sizes, staggered=False):
+        self.times, self.layers, self.sizes, self.staggered = times_of_kind, layers, sizes, staggered
         self._routes = {}
 
     def work_seconds(self, counts, sequences):
@@ -70,7 +70,25 @@ class Job:
             self._routes[key] = min(found, key=lambda pipeline: pipeline[0], default=(math.inf, (), [], 0))
         return self._routes[key]
 
+    def _staggered(self, order, size, micro_batches):
+        """The busiest stage's work, of the best cuts: by how many blocks the stages so far have."""
+        end, best = len(order) - 1, {0: (0, [])}
+        for s, kind in enumerate(order):
+            now = {}
+            for before, (longest, blocks) in best.items():
+                most = self.layers + 2 - before - (end - s)
+                for count in range(1 if s < end else most, most + 1):
+                    forward, backward, _ = self.times[kind].stage(size, count - (s == 0) - (s == end), s == 0, s == end)
+                    seconds = max(longest, micro_batches * (forward + backward))
+                    if before + count not in now or seconds < now[before + count][0]:
+                        now[before + count] = seconds, blocks + [count]
+            best = now
+        seconds, blocks = best[self.layers + 2]
+        return seconds, order, blocks, size
+
     def _of_order(self, order, size, micro_batches):
+        if self.staggered:
+            return self._staggered(order, size, micro_batches)
         least, best, end = math.inf, [], len(order) - 1
         for blocks in cuts(self.layers + 2, len(order)):
             stages = [self.times[kind].stage(size, count - (s == 0) - (s == end), s == 0, s == end)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The limits that discretisation.py finds, where they can be found by hand."""
+import itertools
 import os
 import random
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from discretisation import Job, Times, limit, pipeline_seconds
+from discretisation import Job, Times, cuts, limit, pipeline_seconds
 
 
 def times(layer, sizes=(1,), head=0.0, put_off=0.0):
@@ -44,6 +45,18 @@ class DiscretisationTest(unittest.TestCase):
         self.assertAlmostEqual(pipeline_seconds([stage, stage], 4), 1 + 4 * 3 + 2)
         # What is put off is done while others have their gradients, but for the first stage's.
         self.assertAlmostEqual(pipeline_seconds([(1, 2, 1), (1, 2, 1)], 4), 1 + 4 * 3)
+
+    def test_staggered_stages_wait_for_the_busiest_alone(self):
+        job = Job({"fast": times(1), "slow": times(2)}, 3, [1], staggered=True)
+        seconds, order, blocks, size = job.best_pipeline((("fast", 1), ("slow", 1)), 10)
+        self.assertEqual((seconds, order, blocks, size), (20, ("fast", "slow"), [3, 2], 1))
+        kinds = {"a": times(1), "b": times(1.7), "c": times(2.3)}
+        for layers in range(3, 7):
+            least = min(max(10 * sum(kinds[kind].stage(1, count - (s == 0) - (s == 2), s == 0, s == 2)[:2])
+                            for s, (kind, count) in enumerate(zip(order, blocks)))
+                        for order in itertools.permutations("abc") for blocks in cuts(layers + 2, 3))
+            job = Job(kinds, layers, [1], staggered=True)
+            self.assertAlmostEqual(job.route_seconds((("a", 1), ("b", 1), ("c", 1)), 10), least)
 
     def test_layers_are_cut_where_it_is_best(self):
         job = Job({"fast": times(1), "slow": times(2)}, 3, [1])

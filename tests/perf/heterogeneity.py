@@ -9,6 +9,7 @@ layers shared by heads, as fast as each was alone. The measured figure is the me
 
 Prints `key value` lines: for each combination of a group and a way NAME
   heterogeneity_efficiency_NAME         throughput over the sum of the throughputs of the kinds alone
+  heterogeneity_efficiency_NAME_at_once over that of the kinds each at its own job, but at once: what sharing a processor costs they lose, too
   heterogeneity_efficiency_NAME_limit   the same, predicted of nothing but passes, whole sequences, layers and heads (discretisation.py)
   prediction_error_NAME                 of the step of the mixed cluster
 and over all of them their medians and the worst, by name.
@@ -37,8 +38,10 @@ class Bench:
     """One cluster, one job, run under one plan after another; what came of all of them."""
 
     def __init__(self, flags, group, nodes, model, batch, sequence, sizes, **more):
-        self.flags, self.group, self.model, self.batch, self.sequence, self.sizes = flags, group, model, batch, sequence, sizes
-        self.more = {"max_restarts": 0, "optimizer": {"learning_rate": 1e-4}, **more}
+        self.flags, self.group, self.batch, self.sequence, self.sizes = flags, group, batch, sequence, sizes
+        self.model = {"feed_forward": 4 * model["hidden"], **model}
+        # Nothing is clipped, and the head is not the embedding: steps of stages may stand staggered (post-validation).
+        self.more = {"max_restarts": 0, "optimizer": {"learning_rate": 1e-4, "clip_norm": 0}, **more}
         self.cluster = Cluster(flags.binaries, os.path.join(flags.directory, group), nodes)
         self.text = self.cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
         # By a part of a kind's name, then by micro-batch size: a layer's (forward, backward) seconds. Empty: as they are measured.
@@ -46,7 +49,7 @@ class Bench:
         self.results = {}  # name: (predicted, measured) seconds of a step
 
     def spec(self, name, steps=None, **more):
-        return {"name": name, "model": {"gpt2": self.model}, "data": {"train": self.text, "format": "text"},
+        return {"name": name, "model": {"llama": self.model}, "data": {"train": self.text, "format": "text"},
                 "batch": {"sequences": self.batch, "sequence_length": self.sequence}, "steps": steps or self.flags.steps,
                 **self.more, **more}
 
@@ -67,6 +70,16 @@ class Bench:
               f"{state['plan']['description']}", flush=True)
         self.results[name] = predicted, measured
         return predicted, measured, state
+
+    def at_once(self, parts, seconds):
+        """Measured seconds of a step of each part's own job, while all of them run; seconds: the same alone, so that they end together."""
+        steps = [max(3, round(self.flags.steps * max(seconds) / of_part)) for of_part in seconds]
+        names = [f"{self.group}-at-once-{index}" for index in range(len(parts))]
+        jobs = [self.cluster.submit(name, json.dumps(self.spec(name, count, **self.choose(part))))
+                for name, count, part in zip(names, steps, parts)]
+        measured = [self.cluster.wait(name, job)[1] for name, job in zip(names, jobs)]
+        print(f"# {self.group}, each by itself, at once: {', '.join(f'{time:.3f} s' for time in measured)}", flush=True)
+        return measured
 
     def predict(self, name, **more):
         """Seconds of a step, with what is known of the devices now: a run's traced steps correct their profiles."""
@@ -99,7 +112,8 @@ class Bench:
 
     def times(self):
         """By kind of device."""
-        shape = f"gpt2 hidden={self.model['hidden']} heads={self.model['heads']} ff={4 * self.model['hidden']} "
+        hidden, heads = self.model["hidden"], self.model["heads"]
+        shape = f"llama hidden={hidden} heads={heads}:{heads}x{hidden // heads} ff={self.model['feed_forward']} "
         return {profile["device_kind"]: discretisation.Times(self.with_exact(profile["device_kind"], times) for times in profile["times"])
                 for profile in self.cluster.medley("nodes")["profiles"] if profile["shape"].startswith(shape) and profile["times"]}
 
@@ -109,26 +123,30 @@ class Bench:
                 for device in node["devices"]}
 
     def discrete(self):
-        return discretisation.Job(self.times(), self.model["layers"], self.sizes)
+        return discretisation.Job(self.times(), self.model["layers"], self.sizes, staggered=True)
 
 
 class Report:
     def __init__(self):
-        self.efficiencies, self.limits, self.errors = {}, {}, {}
+        self.efficiencies, self.at_once, self.limits, self.errors = {}, {}, {}, {}
 
-    def add(self, name, mixed, alone, limit):
-        """mixed: (predicted, measured) seconds; alone: measured ones of each part."""
+    def add(self, name, mixed, alone, at_once, limit):
+        """mixed: (predicted, measured) seconds; alone, at_once: measured ones of each part (None: as alone)."""
         predicted, measured = mixed[:2]
         self.efficiencies[name] = discretisation.limit(measured, alone)
+        self.at_once[name] = discretisation.limit(measured, at_once or alone)
         self.limits[name] = limit
         self.errors[name] = abs(predicted - measured) / measured
         print(f"heterogeneity_efficiency_{name} {self.efficiencies[name]:.3f}")
+        if at_once:
+            print(f"heterogeneity_efficiency_{name}_at_once {self.at_once[name]:.3f}")
         print(f"heterogeneity_efficiency_{name}_limit {limit:.3f}")
         print(f"prediction_error_{name} {self.errors[name]:.3f}", flush=True)
 
     def print_summary(self):
         of_limit = {name: self.efficiencies[name] / self.limits[name] for name in self.limits}
         for key, values, worst in (("heterogeneity_efficiency", self.efficiencies, min),
+                                   ("heterogeneity_efficiency_at_once", self.at_once, min),
                                    ("heterogeneity_efficiency_over_limit", of_limit, min), ("prediction_error", self.errors, max)):
             name = worst(values, key=values.get)
             print(f"{key} {statistics.median(values.values()):.3f}")
@@ -141,8 +159,9 @@ class Report:
 WAYS = {"data_parallel": {"max_stages": 1}, "pipeline": {"max_routes": 1}, "two_routes": {"max_routes": 2}}
 
 
-def run_group(bench, report, parts, ways, shared=False, repeat=True):
-    """parts: lists of devices, all of a list of one kind. Shared: one device of each part, by heads, too."""
+def run_group(bench, report, parts, ways, shared=False, computes=True):
+    """parts: lists of devices, all of a list of one kind. Shared: one device of each part, by heads, too. computes: the devices do, so
+    that a machine's drift, and what they share of it, matter."""
     names = [f"{bench.group}_{way}" for way in [*ways, *(["tensor_parallel"] if shared else [])]]
     wanted = [name for name in names if bench.flags.only is None or name in bench.flags.only]
     if not wanted:
@@ -156,7 +175,9 @@ def run_group(bench, report, parts, ways, shared=False, repeat=True):
     if shared and f"{bench.group}_tensor_parallel" in wanted:
         speeds = [1 / (len(part) * times[0]) for part, times in zip(parts, alone)]
         mixed[f"{bench.group}_tensor_parallel"] = bench.run("tensor_parallel", plan=shared_plan(bench, parts, speeds))
-    if repeat:
+    at_once = None
+    if computes:
+        at_once = bench.at_once(parts, [times[0] for times in alone])
         for index, part in enumerate(parts):
             alone[index].append(bench.run(f"alone-{index}-again", **bench.choose(part))[1])
     alone = [statistics.mean(times) for times in alone]
@@ -173,7 +194,7 @@ def run_group(bench, report, parts, ways, shared=False, repeat=True):
         else:
             limits = {key.replace("max", "most"): value for key, value in WAYS[way].items()}
             least = job.step_seconds(together, bench.batch, **limits)
-        report.add(name, mixed[name], alone, discretisation.limit(least, parts_alone))
+        report.add(name, mixed[name], alone, at_once, discretisation.limit(least, parts_alone))
     return alone
 
 
@@ -362,8 +383,9 @@ def run_opencl(flags, report):
 # Emulated kinds.
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "examples")
-STRETCH = 5  # so that messages and waking up take as little of a step here as they would there
-NARROW = {"layers": 20, "hidden": 32, "heads": 4, "vocabulary": 256}
+STRETCH = 2  # so that messages and waking up take as little of a step here as they would there
+# As many layers as large models have, which unlike stages can share as finely.
+NARROW = {"layers": 42, "hidden": 32, "heads": 4, "vocabulary": 256}
 
 PROFILE = """kind: %(kind)s
 memory_bytes: 16GiB
@@ -388,7 +410,7 @@ def write_profile(flags, kind, flops, layers):
         if layers:
             file.write("layers:\n")
         for size, (forward, backward) in layers.items():
-            file.write(f"  - {{hidden: 32, feed_forward: 128, heads: 4, sequence: 32, micro_batch: {size}, precision: f32, "
+            file.write(f"  - {{family: llama, hidden: 32, feed_forward: 128, heads: 4, sequence: 32, micro_batch: {size}, precision: f32, "
                        f"forward_ms: {forward:g}, backward_ms: {backward:g}}}\n")
     return emulated_device(path)
 
@@ -405,7 +427,7 @@ def run_emulated(flags, report):
         bench.cluster.medley("plan", bench.cluster.write("measured.yaml", json.dumps(bench.spec("measured", **bench.choose()))))
         bench.exact = {kind: {size: [milliseconds / 1e3 for milliseconds in layers[kind][size]] for size in sizes} for kind in layers}
         run_group(bench, report, [bench.cluster.devices[:2], bench.cluster.devices[2:]], ["data_parallel", "pipeline", "two_routes"],
-                  repeat=False)
+                  computes=False)
     finally:
         bench.cluster.stop()
 
@@ -416,7 +438,7 @@ def run_emulated_shared(flags, report):
     bench = Bench(flags, "emulated_shared", {"node": [fast, fast, slow]},
                   {"layers": 4, "hidden": 104, "heads": 13, "vocabulary": 260}, 16, 64, [2, 4], allow_emulated=True)
     try:
-        run_group(bench, report, [bench.cluster.devices[:2], bench.cluster.devices[2:]], [], shared=True, repeat=False)
+        run_group(bench, report, [bench.cluster.devices[:2], bench.cluster.devices[2:]], [], shared=True, computes=False)
     finally:
         bench.cluster.stop()
 

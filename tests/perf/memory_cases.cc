@@ -81,6 +81,8 @@ std::vector<NamedPlan> PlansOfEveryKind(const TrainingShape& shape, Dtype activa
   Plan plan = pipeline(Schedule::kOneForwardOneBackward);
   ListRandomOrders(plan, 7);
   add("three stages, listed", plan);
+  plan.post_validation = true;
+  add("three stages, listed, steps that stand staggered", plan);
   plan = pipeline(Schedule::kOneForwardOneBackward);
   plan.units[1].recompute = Recompute::kLayers;
   plan.units[2].activations = other;

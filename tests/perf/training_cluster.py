@@ -42,12 +42,15 @@ class Cluster:
                              env=self.environment, stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(run.stdout) if output == "json" else run.stdout
 
-    def run(self, name, text):
-        """Runs a job to its end; (predicted, measured) seconds of a step."""
+    def submit(self, name, text):
+        """The job's id."""
         job = self.medley("submit", self.write(f"{name}.yaml", text))
-        job = job.get("job", job)
+        return job.get("job", job)["id"]
+
+    def wait(self, name, job):
+        """Until it ends; (predicted, measured) seconds of a step."""
         while True:
-            state = self.medley("status", job["id"])
+            state = self.medley("status", job)
             state = state.get("job", state)
             if state["state"] in ("done", "failed", "cancelled"):
                 break
@@ -55,6 +58,10 @@ class Cluster:
         if state["state"] != "done":
             sys.exit(f"{name}: {state['state_reason']}")
         return state["plan"]["predicted_step_seconds"], state["measured_step_seconds"], state
+
+    def run(self, name, text):
+        """Runs a job to its end; (predicted, measured) seconds of a step."""
+        return self.wait(name, self.submit(name, text))
 
     def plan(self, name, text):
         """The coordinator's report of the plan of a job that is not run."""

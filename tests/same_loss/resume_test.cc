@@ -236,7 +236,7 @@ Plan AnyPlan(std::mt19937_64& random, const TrainingShape& shape, int most_degre
   for (Unit& unit : plan.units) {
     if (!types.stored.empty()) unit.activations = types.stored[random() % types.stored.size()];
   }
-  return plan;
+  return random() % 3 == 0 ? GoAhead(std::move(plan)) : plan;
 }
 
 TrainingSpec AnyJob(std::mt19937_64& random, int model, const Types& types,

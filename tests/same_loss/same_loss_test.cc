@@ -352,17 +352,6 @@ TEST_CASE(
     CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-3));
 }
 
-// With all on the devices, and no optimizer sharded.
-Plan GoAhead(Plan plan) {
-  plan.shards_optimizer = false;
-  for (Unit& unit : plan.units) {
-    unit.window_layers = 0;
-    unit.activations_home = ActivationsHome::kDevice;
-  }
-  plan.post_validation = true;
-  return plan;
-}
-
 // Clipped at the median of the norms, so that some of what was made ahead is made again.
 TEST_CASE("steps that go ahead of norms have the bits of steps that wait for them, clipped or not",
           "[property]") {

@@ -206,4 +206,14 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   return plan;
 }
 
+Plan GoAhead(Plan plan) {
+  plan.shards_optimizer = false;
+  for (Unit& unit : plan.units) {
+    unit.window_layers = 0;
+    unit.activations_home = ActivationsHome::kDevice;
+  }
+  plan.post_validation = true;
+  return plan;
+}
+
 }  // namespace medley

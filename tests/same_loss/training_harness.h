@@ -49,6 +49,9 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
 // micro-batches; the optimizer and the layers as above.
 Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree);
 
+// The same with post-validation: with all on the devices, and no optimizer sharded.
+Plan GoAhead(Plan plan);
+
 // One device, one route, the whole batch in micro-batches of `micro_batch`.
 Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch);
 
