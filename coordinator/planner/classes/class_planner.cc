@@ -39,9 +39,9 @@ constexpr int kManyDevices = 16;
 // What is estimated to be so much faster is predicted at once.
 constexpr double kPromising = 0.9;
 // What is estimated to be so much slower than the fastest plan is not predicted.
-constexpr double kHopeless = 1.01;
+constexpr double kHopeless = 1.01, kAsFarShort = 1.03;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
-constexpr size_t kMostLater = 2;
+constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
 // Such a class takes so much longer for sums over some hosts.
 constexpr double kMuchSlower = 2;
@@ -301,7 +301,7 @@ class Planning {
       later.search.Relax();
       best_.priced_shapes += later.search.priced();
       // With as long a step these are other plans.
-      if (later.search.relaxed_seconds() > kHopeless * best_.step_seconds) continue;
+      if (later.search.relaxed_seconds() > MostHopefulSeconds()) continue;
       for (const ClassedPlan& plan : later.search.Run()) Place(of.table, later.search, plan);
     }
   }
@@ -353,7 +353,7 @@ class Planning {
   bool LookAt(Cut& cut) {
     const double relaxed = cut.search.relaxed_seconds();
     if (relaxed == kNever || stopped()) return false;
-    if (found_any() && relaxed > kHopeless * best_.step_seconds) return false;
+    if (found_any() && relaxed > MostHopefulSeconds()) return false;
     // More replicas that do no more are the same ones.
     const auto alike = [&](const std::pair<int, double>& looked) {
       return looked.first == cut.of.degree && std::abs(looked.second - relaxed) < kAlike * relaxed;
@@ -415,7 +415,7 @@ class Planning {
   }
 
   void Place(const StageTable& table, ClassSearch& search, ClassedPlan found) {
-    if (found_any() && found.estimated_seconds > kHopeless * best_.step_seconds) return;
+    if (found_any() && found.estimated_seconds > MostHopefulSeconds()) return;
     // Routes that have no place leave their work to the others.
     Plan plan;
     for (int tries = 0; plan.units.empty(); ++tries) {
@@ -433,9 +433,16 @@ class Planning {
     // What keeps messages within hosts may take sums out of them, and the other way round.
     Plan by_blocks = PlaceByBlocks(table, found.routes);
     by_blocks.shards_optimizer = plan.shards_optimizer;
-    Keep(std::move(plan), summary);
+    bool is_best = Keep(std::move(plan), summary);
     if (!by_blocks.units.empty())
-      Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side"));
+      is_best =
+          Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side")) || is_best;
+    if (is_best) best_estimate_seconds_ = found.estimated_seconds;
+  }
+
+  // Estimates fall short of predictions, those of other plans about as far as that of the best one.
+  double MostHopefulSeconds() const {
+    return std::min(kHopeless * best_.step_seconds, kAsFarShort * best_estimate_seconds_);
   }
 
   // If it is predicted to be faster than the fastest.
@@ -458,6 +465,7 @@ class Planning {
   std::vector<std::pair<int, double>> looked_at_;  // degrees and relaxed seconds
   std::set<std::string> predicted_;                // summaries
   PlanByClass best_;
+  double best_estimate_seconds_ = 0;  // of that, before it was predicted
 };
 
 }  // namespace

@@ -26,10 +26,10 @@ constexpr int kMostPrices = 4;
 // Of routes of so few stages all is known that neither is dearer nor takes longer than something else, which costs so many questions.
 constexpr int kMostExactStages = 6, kExactQuestions = 4;
 // So often the pricing is asked; what has been found by then is a bound, too.
-constexpr int kMostQuestions = 6000;
+constexpr int kMostQuestions = 3000;
 constexpr double kTimeTolerance = 1e-4;
 constexpr int kMostRounds = 6, kMostWorst = 30;
-constexpr double kNear = 0.995, kWorthwhile = 1.003, kRounding = 1e-4;
+constexpr double kNear = 0.985, kWorthwhile = 1.003, kRounding = 1e-4;
 // What is worth its price does the batch, and not later than what is worth more.
 constexpr double kSameWorth = 1 + 1e-8;
 
@@ -266,7 +266,7 @@ class BoxSearch {
   int SplitStages(const Box& box) const {
     if (box.split_stages > 0) return box.split_stages;
     const int most = MostStages(box);
-    if (box.stages < most && box.stages < box.least_m) return box.stages;
+    if (box.stages < most && box.stages < box.least_m && box.stages <= kMostExactStages) return box.stages;
     return 0;
   }
 
@@ -303,9 +303,9 @@ class BoxSearch {
     if ((box.least_m - 1) * box.least_period >= upper_seconds_) return false;
     box.split_stages = 0;
     box.exact = false;
-    if (!BoundBy(box, {})) return false;
     const Trips trips = TripsOf(box.least_m, MostStages(box));
-    if (trips.ways > 1 && !BoundBy(box, trips)) return false;
+    if (trips.ways > 1 && MostStages(box) <= kMostExactStages && !BoundBy(box, trips)) return false;
+    if (!BoundBy(box, {})) return false;
     box.number = questions_;
     return true;
   }
