@@ -238,8 +238,6 @@ void Search::AddOfSizes(const Lists& lists, Arrangement arrangement, std::vector
     Arrangement sharded = arrangement;
     sharded.shards_optimizer = true;
     sharded.bounded_alone = false;
-    // In a pipeline the units between update all of theirs while its ends gather the tied embedding.
-    if (lists.size() == 1) sharded.tied_seconds /= 2;
     if (told_apart) AddArrangement(sharded, found);
     if (space_.saving.homes_layers) AddWithHomes(sharded, found);
   }

@@ -76,14 +76,16 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size, Reduc
   const double part = reduced == Reduced::kWhole ? 1 : 0.5;  // of a sum, beside the backward
   const Recompute most = saving_.recomputes ? kRecomputesByTime[kRecomputes - 1] : Recompute::kNone;
   for (BlockId first = 0; first < blocks_; ++first) {
-    double least = 0;
+    double least = 0, before = 0;
     for (BlockId block = first; block < blocks_; ++block) {
       const double sum =
           reduction_floor_.Seconds(WireBytes(UntiedParameters({first, block + 1})), block + 1 - first);
       const double beside = BackwardSeconds(device_class, size, {first, block}) +
                             RecomputeSeconds(device_class, size, {first, block}, most);
       least = std::max(least, part * sum - beside);
-      seconds[At({first, block + 1})] = least + (1 - part) * sum;
+      // A block's forward waits for its parameters, and is behind those of the blocks before.
+      before = std::max(before, (1 - part) * sum - ForwardSeconds(device_class, size, {first, block}));
+      seconds[At({first, block + 1})] = before + least;
     }
   }
   return seconds;

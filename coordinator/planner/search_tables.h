@@ -61,8 +61,8 @@ class SearchTables {
   double ReducedAfterSeconds(int device_class, int size, BlockRange blocks) const {
     return reduced_after_[device_class][size][At(blocks)];
   }
-  // The same where the optimizer's state is shared: of the halves of the sums that scatter them, and of those
-  // that gather the parameters, which follow all else.
+  // The same where the optimizer's state is shared, of the halves of the sums that scatter them; and by what those that
+  // gather the parameters, from the step's begin on, delay a first stage's first forward at least.
   double ScatteredAndGatheredSeconds(int device_class, int size, BlockRange blocks) const {
     return scattered_and_gathered_[device_class][size][At(blocks)];
   }

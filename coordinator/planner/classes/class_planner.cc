@@ -39,7 +39,13 @@ constexpr int kManyDevices = 16;
 // What is estimated to be so much faster is predicted at once.
 constexpr double kPromising = 0.9;
 // What is estimated to be so much slower than the fastest plan is not predicted.
-constexpr double kHopeless = 1.01;
+constexpr double kHopeless = 1.01, kAsFarShort = 1.03;
+// With a class that holds later layers alone so many are planned for, and cut into so many parts.
+constexpr size_t kMostLater = 1;
+constexpr int kLaterParts = 12;
+// Such a class takes so much longer for sums over some hosts.
+constexpr double kMuchSlower = 2;
+constexpr size_t kSampleHosts = 4;
 // Shares of slices are whole elements, and holders of parts of them not equally many.
 constexpr double kOwnPart = 1.1;
 
@@ -180,9 +186,12 @@ class Planning {
 
   // The same, all of whose stages are cut at some of the same places.
   struct Cut {
-    Cut(Replicated& of, std::vector<int> cuts, const std::atomic<bool>* stop)
-        : of(of), search(of.table, of.pricings, of.sums, std::move(cuts), of.routes, stop) {}
+    Cut(Replicated& of, SumModel sums, std::vector<int> cuts, const std::atomic<bool>* stop)
+        : of(of),
+          sums(std::move(sums)),
+          search(of.table, of.pricings, this->sums, std::move(cuts), of.routes, stop) {}
     Replicated& of;
+    const SumModel sums;
     ClassSearch search;
   };
 
@@ -212,6 +221,7 @@ class Planning {
     if (degrees.size() == 2) degrees.erase(0);
     for (const int degree : degrees) Relax(classes, degree, all);
     LookAtBest(all);
+    LookAtLater(classes, all);
     // With fewer classes the bound would not be one of all plans.
     if (found_any() && !stopped() && classes.size() == classes_.size()) Bound(all);
   }
@@ -229,7 +239,8 @@ class Planning {
                                                             ShareOf(routes->least), host_layers_, *routes,
                                                             all.most_stages, degree));
       for (const int parts : PartsFor(static_cast<int>(problem_.devices.size()) / routes->least)) {
-        all.cut.push_back(std::make_unique<Cut>(*all.replicated.back(), EvenCuts(parts), stop_));
+        all.cut.push_back(std::make_unique<Cut>(*all.replicated.back(), all.replicated.back()->sums,
+                                                EvenCuts(parts), stop_));
         ClassSearch& search = all.cut.back()->search;
         // Not if they computed all the time.
         if (found_any() && search.LowerBoundSeconds() > best_.step_seconds) break;
@@ -260,6 +271,38 @@ class Planning {
       if (!LookAt(*cut)) continue;
       in_vain = best_.step_seconds < before ? 0 : in_vain + 1;
       if (in_vain == kMostInVain) break;
+    }
+  }
+
+  // Sums of a class whose hosts are slow to sum hide behind backwards and forwards of other layers where it holds the last
+  // ones alone: as the best are planned for, with half of the layers, which are its own and others'.
+  void LookAtLater(const std::vector<DeviceClass>& classes, const Searches& all) {
+    std::vector<double> seconds;
+    for (const DeviceClass& of : classes) {
+      std::vector<int> devices;
+      for (size_t host = 0; host < std::min(of.hosts.size(), kSampleHosts); ++host)
+        devices.insert(devices.end(), of.hosts[host].begin(), of.hosts[host].end());
+      seconds.push_back(GroupSums(problem_, std::move(devices), kMostSummed).Seconds(kSampleElements));
+    }
+    const double least = *std::min_element(seconds.begin(), seconds.end());
+    std::vector<int> least_begin;
+    for (const double of : seconds)
+      least_begin.push_back(of > kMuchSlower * least ? problem_.shape.model.layers / 2 : 0);
+    if (std::count(least_begin.begin(), least_begin.end(), 0) == static_cast<std::ptrdiff_t>(classes.size()))
+      return;
+    std::set<const Replicated*> seen;
+    for (const std::unique_ptr<Cut>& cut : all.cut) {
+      if (stopped() || seen.size() == kMostLater) return;
+      Replicated& of = cut->of;
+      if (cut->search.relaxed_seconds() > kHopeless * best_.step_seconds || !seen.insert(&of).second)
+        continue;
+      const SumModel sums(problem_, classes, of.routes.most, least_begin);
+      Cut later(of, sums.OfDegree(std::max(1, of.degree)), EvenCuts(kLaterParts), stop_);
+      later.search.Relax();
+      best_.priced_shapes += later.search.priced();
+      // With as long a step these are other plans.
+      if (later.search.relaxed_seconds() > MostHopefulSeconds()) continue;
+      for (const ClassedPlan& plan : later.search.Run()) Place(of.table, later.search, plan);
     }
   }
 
@@ -310,7 +353,7 @@ class Planning {
   bool LookAt(Cut& cut) {
     const double relaxed = cut.search.relaxed_seconds();
     if (relaxed == kNever || stopped()) return false;
-    if (found_any() && relaxed > kHopeless * best_.step_seconds) return false;
+    if (found_any() && relaxed > MostHopefulSeconds()) return false;
     // More replicas that do no more are the same ones.
     const auto alike = [&](const std::pair<int, double>& looked) {
       return looked.first == cut.of.degree && std::abs(looked.second - relaxed) < kAlike * relaxed;
@@ -372,7 +415,7 @@ class Planning {
   }
 
   void Place(const StageTable& table, ClassSearch& search, ClassedPlan found) {
-    if (found_any() && found.estimated_seconds > kHopeless * best_.step_seconds) return;
+    if (found_any() && found.estimated_seconds > MostHopefulSeconds()) return;
     // Routes that have no place leave their work to the others.
     Plan plan;
     for (int tries = 0; plan.units.empty(); ++tries) {
@@ -390,9 +433,16 @@ class Planning {
     // What keeps messages within hosts may take sums out of them, and the other way round.
     Plan by_blocks = PlaceByBlocks(table, found.routes);
     by_blocks.shards_optimizer = plan.shards_optimizer;
-    Keep(std::move(plan), summary);
+    bool is_best = Keep(std::move(plan), summary);
     if (!by_blocks.units.empty())
-      Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side"));
+      is_best =
+          Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side")) || is_best;
+    if (is_best) best_estimate_seconds_ = found.estimated_seconds;
+  }
+
+  // Estimates fall short of predictions, those of other plans about as far as that of the best one.
+  double MostHopefulSeconds() const {
+    return std::min(kHopeless * best_.step_seconds, kAsFarShort * best_estimate_seconds_);
   }
 
   // If it is predicted to be faster than the fastest.
@@ -415,6 +465,7 @@ class Planning {
   std::vector<std::pair<int, double>> looked_at_;  // degrees and relaxed seconds
   std::set<std::string> predicted_;                // summaries
   PlanByClass best_;
+  double best_estimate_seconds_ = 0;  // of that, before it was predicted
 };
 
 }  // namespace

@@ -73,11 +73,25 @@ int ClassSearch::Add(RouteShape shape) {
   for (size_t i = 0; i < pool_.size(); ++i) {
     if (SameShape(pool_[i].clock.shape(), shape)) return static_cast<int>(i);
   }
+  if (!MayBegin(shape)) return -1;
   std::vector<double> uses = resources_.Uses(DevicesOf(table_, shape));
   if (!resources_.Has(uses)) return -1;
   std::vector<double> after = sums_.AfterSeconds(table_, shape, longest_sums_seconds_);
-  pool_.push_back({RouteClock(table_, std::move(shape)), std::move(uses), std::move(after)});
+  std::vector<double> first_forwards = sums_.FirstForwardSeconds(table_, shape);
+  pool_.push_back(
+      {RouteClock(table_, std::move(shape), std::move(first_forwards)), std::move(uses), std::move(after)});
   return static_cast<int>(pool_.size()) - 1;
+}
+
+// Whether each class holds no layers but those that the sums take it to hold.
+bool ClassSearch::MayBegin(const RouteShape& shape) const {
+  if (sums_.least_begin().empty()) return true;
+  int begin = 0;
+  for (const StageForm& stage : shape.stages) {
+    if (begin < sums_.least_begin()[table_.kinds()[stage.kind].device_class]) return false;
+    begin += stage.layers;
+  }
+  return true;
 }
 
 // Device seconds that a sequence takes at least, of a class: the embedding, one layer, and the head.
@@ -153,7 +167,8 @@ int ClassSearch::Price(double seconds, const std::vector<double>& device_prices,
                              .price_of_second = sequences_a_second,
                              .price = device_prices,
                              .most_devices = devices_,
-                             .cuts = cuts_});
+                             .cuts = cuts_,
+                             .least_begin = sums_.least_begin()});
       if (!answer) continue;
       Spread(pricings_[i], limit, device_prices, answer->shape);
       Add(std::move(answer->shape));
@@ -236,7 +251,7 @@ void ClassSearch::AddAlike() {
 
 void ClassSearch::Relax() {
   if (pool_.empty()) Seed();
-  if (cuts_.empty()) AddAlike();
+  if (cuts_.empty() && sums_.least_begin().empty()) AddAlike();
   double seconds = RelaxedSeconds();
   if (seconds == kNever) return;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -263,8 +278,8 @@ bool ClassSearch::LengthenSums(const std::vector<int>& columns, const std::vecto
   double longest_seconds = longest_sums_seconds_;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (amounts[i] < kSomeRoutes) continue;
-    for (const StageForm& stage : pool_[columns[i]].clock.shape().stages)
-      longest_seconds = std::max(longest_seconds, sums_.StreamSeconds(table_, stage));
+    longest_seconds =
+        std::max(longest_seconds, sums_.LongestStreamSeconds(table_, pool_[columns[i]].clock.shape()));
   }
   if (longest_seconds <= longest_sums_seconds_ * (1 + kWorthwhile)) return false;
   longest_sums_seconds_ = longest_seconds;

@@ -73,7 +73,8 @@ class ClassSearch {
   };
   std::vector<MasterColumn> MasterColumnsBy(double seconds, std::vector<int>& numbers) const;
   double RelaxedSeconds() const;
-  // Its number, known or not; -1: there are not as many devices.
+  bool MayBegin(const RouteShape& shape) const;
+  // Its number, known or not; -1: there are not as many devices, or it begins with others than it may.
   int Add(RouteShape shape);
   // Adds shapes that are worth more than that at such prices of devices; how many are new.
   int Price(double seconds, const std::vector<double>& device_prices, double least_worth);

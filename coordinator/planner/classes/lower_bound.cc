@@ -23,8 +23,10 @@ constexpr double kNarrow = 1.003, kNearlyNarrow = 1.02;
 // How much a range of micro-batches counts against one of periods: what runs ahead is a part of a period.
 constexpr double kAheadCounts = 0.2;
 constexpr int kMostPrices = 4;
+// Of routes of so few stages all is known that neither is dearer nor takes longer than something else, which costs so many questions.
+constexpr int kMostExactStages = 6, kExactQuestions = 4;
 // So often the pricing is asked; what has been found by then is a bound, too.
-constexpr int kMostQuestions = 6000;
+constexpr int kMostQuestions = 3000;
 constexpr double kTimeTolerance = 1e-4;
 constexpr int kMostRounds = 6, kMostWorst = 30;
 constexpr double kNear = 0.985, kWorthwhile = 1.003, kRounding = 1e-4;
@@ -39,17 +41,36 @@ constexpr double kSameWorth = 1 + 1e-8;
 //     W + (m - 1) p - (k - 1) f <= T,    and    m p <= T.
 // The first says that the route's period e, the longest p - (k - 1) f / (m - 1) of its stages, has W + (m - 1) e <= T.
 //
-// Sums make it longer (PlanKind). Those of the first stage follow its last backward but for what that backward itself
-// hides, so W has what they take longer. And where replicas share the optimizer's state parameters are gathered
-// when all backwards are over: the longest gathering g of its stages is behind them, W + (m - 1) e + g <= T.
+// And no more than S micro-batches are under way: the forward of each on the first stage follows the backward of the S-th
+// before it there, and its own way follows that; in between the first stage runs a pass for each. So with
+// m - 1 = q S + r and q > 0
+//     (q + 1) W + r p <= T,
+// where p is the pass of the first stage. With more stages in the place of S it is so, too. For routes of few stages
+// and micro-batches it says more than the other one, and its left side adds up over stages, too.
 //
-// Routes are put into boxes by period, e0 <= e <= e1, by how many micro-batches they do by T, m0 <= m <= m1, and by the
-// longest gathering, g0 <= g <= g1. In a box its price and W add up over stages, and which stages it may have is known:
-// those whose period with m0 is at most e1, and whose gathering is at most g1. So the dynamic programme of
+// Sums make it longer (PlanKind). Those of the first stage follow its last backward but for what that backward itself
+// hides, so W has what they take longer. Where replicas share the optimizer's state parameters are gathered from the
+// step's begin on, and the first forward of the first stage ends no sooner than all of its own have come: W has what that takes
+// longer than the forward, too. Later stages may gather while the first micro-batch is on its way to them.
+//
+// Routes are put into boxes by period, e0 <= e <= e1, and by how many micro-batches they do by T, m0 <= m <= m1. In a
+// box its price and W add up over stages, and which stages it may have is known: those whose period with m0 is at
+// most e1. So the dynamic programme of
 // price_shapes.h finds the T up to which no route of the box is worth its price, for T is not in its question. Boxes
 // with the least such T are cut in two until they are narrow: best first, as in branch and bound. By Lagrange a cheap
 // route with a long way and a dear one with a short way make up one that is neither; where they have unlike numbers of
 // stages, boxes are cut between these, too.
+
+// How many ways of micro-batches follow each other, and passes of the first stage.
+struct Trips {
+  int ways = 1, first_passes = 0;
+};
+
+// Of m micro-batches on at most so many stages.
+Trips TripsOf(int micro_batches, int most_stages) {
+  const int ways = (micro_batches - 1) / most_stages;
+  return ways == 0 ? Trips{} : Trips{1 + ways, (micro_batches - 1) % most_stages};
+}
 
 // What plans of some kind have in common: how many routes they have, and whether those share the optimizer's state.
 class PlanKind {
@@ -77,34 +98,29 @@ class PlanKind {
   std::vector<ShapePricing>& pricings() { return pricings_; }
   int most_routes() const { return routes_.most; }
   const std::vector<double>& sum_seconds() const { return sum_seconds_; }
-  double MostGatherSeconds() const {
-    return sum_seconds_.empty() || !shards_optimizer_
-               ? 0
-               : *std::max_element(sum_seconds_.begin(), sum_seconds_.end());
-  }
-  // What the argument calls W, and g.
-  double WayOf(const RouteShape& shape) const {
+  bool shards_optimizer() const { return shards_optimizer_; }
+  // What the argument calls W, so many of which follow each other, X and p, so many of which there are.
+  double WayOf(const RouteShape& shape, Trips trips) const {
     const StageForm& first = shape.stages.front();
-    const double sums = sum_seconds_.empty() ? 0 : SumsOf(first);
-    return WaySeconds(table_, shape) + std::max(0.0, sums - table_.BackwardSeconds(first));
-  }
-  double GatherSeconds(const RouteShape& shape) const {
-    double most = 0;
-    if (sum_seconds_.empty() || !shards_optimizer_) return most;
-    for (const StageForm& stage : shape.stages) most = std::max(most, SumsOf(stage));
-    return most;
+    const double sums = sum_seconds_.empty() ? 0 : SumsOf(first), gathers = shards_optimizer_ ? sums : 0;
+    return trips.ways * WaySeconds(table_, shape) + trips.first_passes * table_.PassSeconds(first) +
+           std::max(0.0, sums - table_.BackwardSeconds(first)) +
+           std::max(0.0, gathers - table_.ForwardSeconds(first));
   }
   // What a route does by some time at most.
   double MostMicroBatches(const RouteShape& shape, double seconds) const {
-    const double backwards = seconds - GatherSeconds(shape), left = backwards - WayOf(shape);
+    const double left = seconds - WayOf(shape, {});
     if (left < 0) return 0;
     double most = kNever;
     for (const StageForm& stage : shape.stages) {
       const double pass = table_.PassSeconds(stage),
                    ahead = (stage.from_end - 1) * table_.ForwardSeconds(stage);
-      most = std::min({most, 1 + (left + ahead) / pass, backwards / pass});
+      most = std::min({most, 1 + (left + ahead) / pass, seconds / pass});
     }
-    return std::floor(most * kSameWorth);
+    most = std::floor(most * kSameWorth);
+    const int stages = static_cast<int>(shape.stages.size());
+    while (most > 1 && WayOf(shape, TripsOf(static_cast<int>(most), stages)) > seconds * kSameWorth) --most;
+    return most;
   }
 
  private:
@@ -123,14 +139,15 @@ bool Stopped(const std::atomic<bool>* stop) {
   return stop != nullptr && stop->load(std::memory_order_relaxed);
 }
 
-// Routes of some period, micro-batches, time that they gather and stages.
+// Routes of some period, micro-batches and stages.
 struct Box {
   int pricing = 0;
   double least_period = 0, most_period = 0;
   int least_m = 0, most_m = 0;
-  double least_gather_seconds = 0, most_gather_seconds = 0;
   int least_stages = 1, most_stages = std::numeric_limits<int>::max();
   int split_stages = 0;  // routes of more are much else than those of as many; 0: they are not
+  int stages = 0;        // of the one that was found last
+  bool exact = false;    // what prices of seconds leave open is known
   double seconds = 0;    // no route is worth its price before
   int number = 0;
   bool operator<(const Box& other) const {  // the least time on top
@@ -165,18 +182,20 @@ class BoxSearch {
     while (!boxes_.empty() && questions_ < kMostQuestions && !Stopped(stop_)) {
       const Box box = boxes_.top();
       const double periods = box.most_period / box.least_period - 1,
-                   counts = kAheadCounts * (static_cast<double>(box.most_m) / box.least_m - 1),
-                   gathers = (box.most_gather_seconds - box.least_gather_seconds) / upper_seconds_;
-      const double width = std::max({periods, counts, gathers});
-      if (width < kNarrow - 1 && box.split_stages == 0) break;
+                   counts = kAheadCounts * (static_cast<double>(box.most_m) / box.least_m - 1);
+      const double width = std::max(periods, counts);
+      const int split_stages = SplitStages(box);
+      if (width < kNarrow - 1 && split_stages == 0) {
+        if (box.exact || box.least_m != box.most_m || MostStages(box) > kMostExactStages) break;
+        boxes_.pop();
+        AddExactly(box);
+        continue;
+      }
       boxes_.pop();
       Box low = box, high = box;
-      if (box.split_stages > 0 && width < kNearlyNarrow - 1) {
-        low.most_stages = box.split_stages;
-        high.least_stages = box.split_stages + 1;
-      } else if (gathers > std::max(counts, periods)) {
-        low.most_gather_seconds = high.least_gather_seconds =
-            (box.least_gather_seconds + box.most_gather_seconds) / 2;
+      if (split_stages > 0 && width < kNearlyNarrow - 1) {
+        low.most_stages = split_stages;
+        high.least_stages = split_stages + 1;
       } else if (counts > periods) {
         low.most_m = std::clamp(static_cast<int>(std::sqrt(1.0 * box.least_m * box.most_m)), box.least_m,
                                 box.most_m - 1);
@@ -204,7 +223,7 @@ class BoxSearch {
       const Box& box = boxes_.top();
       for (const double second : {0.0, Sequences(box.pricing) / box.least_period}) {
         std::optional<ShapePricing::Answer> answer =
-            pricings_[box.pricing].Best(About(box, prices_, second, kNever));
+            pricings_[box.pricing].Best(About(box, {}, prices_, second, kNever));
         if (answer) worst.push_back(std::move(answer->shape));
       }
     }
@@ -216,6 +235,40 @@ class BoxSearch {
     double price = 0, way_seconds = 0;
     int stages = 0;
   };
+
+  int MostStages(const Box& box) const {
+    return std::min(box.most_stages, pricings_[box.pricing].most_stages());
+  }
+
+  // Of a narrow box: when the first of its routes that cost no more than they are worth does its micro-batches.
+  void AddExactly(Box box) {
+    box.exact = true;
+    const double one = Sequences(box.pricing), most_price = one * box.least_m * kSameWorth - route_price_;
+    std::vector<Trips> all = {{}};
+    const Trips trips = TripsOf(box.least_m, MostStages(box));
+    if (trips.ways > 1) all.push_back(trips);
+    for (const Trips& of : all) {
+      questions_ += kExactQuestions;
+      const double behind = of.ways > 1 ? 0 : (box.least_m - 1) * box.least_period;
+      const double least = pricings_[box.pricing].LeastSeconds(About(box, of, prices_, 0, kNever), most_price,
+                                                               upper_seconds_ - behind);
+      box.seconds = std::max(box.seconds, least + behind);
+      if (box.seconds >= upper_seconds_) break;
+    }
+    if (box.seconds < upper_seconds_) {
+      boxes_.push(box);
+    } else {
+      done_.push_back(box);
+    }
+  }
+
+  // 0: nothing is gained by it. Of fewer stages less is under way.
+  int SplitStages(const Box& box) const {
+    if (box.split_stages > 0) return box.split_stages;
+    const int most = MostStages(box);
+    if (box.stages < most && box.stages < box.least_m && box.stages <= kMostExactStages) return box.stages;
+    return 0;
+  }
 
   int Sequences(int pricing) const { return table_.problem().micro_batch_sizes[pricings_[pricing].size()]; }
 
@@ -232,7 +285,7 @@ class BoxSearch {
     const auto positive = std::upper_bound(times.begin(), times.end(), 0.0);
     if (positive == times.end()) return;
     least = std::max(least, kRounding * *positive);
-    Add({pricing, least, times.back(), 1, most, 0, kind_.MostGatherSeconds()});
+    Add({pricing, least, times.back(), 1, most});
   }
 
   void Add(Box box) {
@@ -243,37 +296,52 @@ class BoxSearch {
     }
   }
 
-  // No route of the box does m micro-batches before W + (m - 1) e0 + g0, and none is worth its price with fewer than
-  // that is in sequences. So, by Lagrange, with seconds of the way priced at u none is worth it until
-  //   (the least of price + u W, less what m are worth) / u + (m - 1) e0 + g0,
-  // with m1 for m up to that u with which it no longer counts, and m0 beyond. Less u is better for routes that cost
-  // more than m are worth, and worse for the others: the best u is where one of either kind are alike.
+  // No route of the box does m micro-batches before W + (m - 1) e0, or before (q + 1) W + r p. Each by itself has a least
+  // time, and the later of both holds.
   // False: there is nothing to be found in it.
   bool Bound(Box& box) {
+    if ((box.least_m - 1) * box.least_period >= upper_seconds_) return false;
+    box.split_stages = 0;
+    box.exact = false;
+    const Trips trips = TripsOf(box.least_m, MostStages(box));
+    if (trips.ways > 1 && MostStages(box) <= kMostExactStages && !BoundBy(box, trips)) return false;
+    if (!BoundBy(box, {})) return false;
+    box.number = questions_;
+    return true;
+  }
+
+  // None is worth its price with fewer than m in sequences. So, by Lagrange, with seconds of the way priced at u none is
+  // worth it until
+  //   (the least of price + u W, less what m are worth) / u + (m - 1) e0,
+  // with m1 for m up to that u with which it no longer counts, and m0 beyond. Less u is better for routes that cost
+  // more than m are worth, and worse for the others: the best u is where one of either kind are alike. Where several ways follow
+  // each other these are W, and there is no e0.
+  // False: there is nothing to be found in it.
+  bool BoundBy(Box& box, Trips trips) {
     const double one = Sequences(box.pricing);
-    if ((box.least_m - 1) * box.least_period + box.least_gather_seconds >= upper_seconds_) return false;
-    const auto other_seconds = [&](int m) { return (m - 1) * box.least_period + box.least_gather_seconds; };
+    const auto other_seconds = [&](int m) { return trips.ways > 1 ? 0 : (m - 1) * box.least_period; };
     Cheapest cheap, dear, found;
     int m = box.most_m;
-    double price_of_second = one / box.least_period;
+    double price_of_second = one / box.least_period / trips.ways;
     // False: none is worth its price in time.
     const auto ask = [&] {
       const double most = (upper_seconds_ - other_seconds(m)) * price_of_second + one * m - route_price_;
-      if (!Ask(box, prices_, price_of_second, most, found)) return false;
+      if (!Ask(box, trips, prices_, price_of_second, most, found)) return false;
       box.seconds = std::max(
           box.seconds, (found.price - one * m) / price_of_second + found.way_seconds + other_seconds(m));
       return box.seconds < upper_seconds_;
     };
     if (!ask()) return false;
+    box.stages = found.stages;
     bool between = false;  // of prices that are to be tried
     if (found.price > one * m) {
       dear = found;
-      if (!Ask(box, prices_, 0, one * m * kSameWorth - route_price_, cheap)) return false;
+      if (!Ask(box, trips, prices_, 0, one * m * kSameWorth - route_price_, cheap)) return false;
       between = true;
     } else if (found.price < one * box.least_m) {
       m = box.least_m;
       cheap = found;
-      if (!Ask(box, no_prices_, 1, upper_seconds_ - other_seconds(m), dear)) return false;
+      if (!Ask(box, trips, no_prices_, 1, upper_seconds_ - other_seconds(m), dear)) return false;
       between = dear.price > one * m;
       if (!between) box.seconds = std::max(box.seconds, dear.way_seconds + other_seconds(m));
     }
@@ -285,35 +353,36 @@ class BoxSearch {
       (found.price <= one * m ? cheap : dear) = found;
     }
     if (box.seconds >= upper_seconds_) return false;
-    box.split_stages = between && cheap.stages != dear.stages ? std::min(cheap.stages, dear.stages) : 0;
-    box.number = questions_;
+    if (between && cheap.stages != dear.stages) box.split_stages = std::min(cheap.stages, dear.stages);
     return true;
   }
 
-  ShapePricing::Question About(const Box& box, const std::vector<double>& prices, double price_of_second,
-                               double most_cost) const {
+  ShapePricing::Question About(const Box& box, Trips trips, const std::vector<double>& prices,
+                               double price_of_second, double most_cost) const {
     return {.most_pass_seconds = upper_seconds_ / box.least_m,
             .most_period_seconds = box.most_period,
             .ahead_part = box.least_m > 1 ? 1.0 / (box.least_m - 1) : kNever,
             .most_cost = most_cost,
             .price_of_second = price_of_second,
+            .ways = trips.ways,
+            .first_passes = trips.first_passes,
             .price = prices,
             .most_devices = devices_,
             .least_stages = box.least_stages,
             .most_stages = box.most_stages,
             .sum_seconds = kind_.sum_seconds(),
-            .most_sum_seconds = kind_.MostGatherSeconds() > 0 ? box.most_gather_seconds : kNever};
+            .gathers = kind_.shards_optimizer()};
   }
 
   // False: no route of the box costs less than that.
-  bool Ask(const Box& box, const std::vector<double>& prices, double price_of_second, double most_cost,
-           Cheapest& cheapest) {
+  bool Ask(const Box& box, Trips trips, const std::vector<double>& prices, double price_of_second,
+           double most_cost, Cheapest& cheapest) {
     ++questions_;
     const std::optional<ShapePricing::Answer> answer =
-        pricings_[box.pricing].Best(About(box, prices, price_of_second, most_cost));
+        pricings_[box.pricing].Best(About(box, trips, prices, price_of_second, most_cost));
     if (!answer) return false;
     cheapest = {.price = route_price_,
-                .way_seconds = kind_.WayOf(answer->shape),
+                .way_seconds = kind_.WayOf(answer->shape, trips),
                 .stages = static_cast<int>(answer->shape.stages.size())};
     for (const StageForm& stage : answer->shape.stages) {
       const StageKind& kind = table_.kinds()[stage.kind];

@@ -44,6 +44,7 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
           form.windows = windows_.back();
           pass_seconds_.push_back(fits ? table.PassSeconds(form) : kNever);
           forward_seconds_.push_back(table.ForwardSeconds(form));
+          way_seconds_.push_back(fits ? table.WaySeconds(form) : kNever);
         }
       }
     }
@@ -96,14 +97,21 @@ double ShapePricing::StageCost(const Question& question, int kind, int from_end,
   if (question.ahead_part != 0 &&
       pass - (ahead > 0 ? question.ahead_part * ahead : 0) > question.most_period_seconds)
     return kNever;
-  double seconds = pass;
-  if (!question.sum_seconds.empty()) {
-    const double sums = question.sum_seconds[SumsAt(kind, from_end, layers, first)];
-    if (sums > question.most_sum_seconds) return kNever;
-    const double backward = pass - forward_seconds_[At(kind, from_end, layers, first)];
-    if (first) seconds += std::max(0.0, sums - backward);
-  }
-  return prices_[kind] + question.price_of_second * seconds;
+  return prices_[kind] + question.price_of_second * StageSeconds(question, kind, from_end, layers, first);
+}
+
+double ShapePricing::StageSeconds(const Question& question, int kind, int from_end, int layers,
+                                  bool first) const {
+  const size_t at = At(kind, from_end, layers, first);
+  double seconds = question.ways * way_seconds_[at];
+  if (!first) return seconds;
+  seconds += question.first_passes * pass_seconds_[at];
+  if (question.sum_seconds.empty()) return seconds;
+  const double sums = question.sum_seconds[SumsAt(kind, from_end, layers, first)],
+               forward = forward_seconds_[at];
+  seconds += std::max(0.0, sums - (pass_seconds_[at] - forward));
+  if (question.gathers) seconds += std::max(0.0, sums - forward);
+  return seconds;
 }
 
 std::vector<double> ShapePricing::SumSeconds(
@@ -126,25 +134,112 @@ std::vector<double> ShapePricing::SumSeconds(
 double ShapePricing::LeastLayerCost(const Question& question) const {
   double least = kNever;
   for (int kind = 0; kind < kinds_; ++kind) {
-    for (int layers = 1; layers <= layers_; ++layers) {
-      const double pass = std::min(PassSeconds(kind, std::min(2, most_stages_), layers, /*first=*/false),
-                                   PassSeconds(kind, std::min(2, most_stages_), layers, /*first=*/true));
-      if (pass > question.most_pass_seconds) break;
-      least = std::min(least, (prices_[kind] + question.price_of_second * pass) / layers);
+    for (int layers = 1; layers <= layers_ && MayHave(question, kind, layers); ++layers) {
+      const double seconds = question.ways * LeastWaySeconds(kind, layers);
+      least = std::min(least, (prices_[kind] + question.price_of_second * seconds) / layers);
     }
   }
   return least < kNever ? least * kExact : 0;
 }
 
-std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) {
-  const absl::Span<const int> cuts =
-      question.cuts.empty() ? absl::MakeConstSpan(any_) : absl::MakeConstSpan(question.cuts);
+void ShapePricing::FindPrices(const Question& question) {
   for (int k = 0; k < kinds_; ++k) {
     const StageKind& kind = table_.kinds()[k];
     prices_[k] = kind.degree <= question.most_devices[kind.device_class]
                      ? kind.degree * question.price[kind.device_class]
                      : kNever;
   }
+}
+
+// Those that no other is both cheaper and shorter than, the cheapest first.
+void ShapePricing::KeepBest(std::vector<PricedWay>& ways) {
+  std::sort(ways.begin(), ways.end(), [](const PricedWay& a, const PricedWay& b) {
+    return a.price != b.price ? a.price < b.price : a.seconds < b.seconds;
+  });
+  size_t kept = 0;
+  for (const PricedWay& way : ways) {
+    if (kept == 0 || way.seconds < ways[kept - 1].seconds) ways[kept++] = way;
+  }
+  ways.resize(kept);
+}
+
+double ShapePricing::LeastSeconds(const Question& question, double most_price, double most_seconds) {
+  FindPrices(question);
+  const int most_stages = std::min(most_stages_, question.most_stages), starts = layers_ + 1;
+  // What the layers before a rest cost and take at least.
+  double layer_price = kNever, layer_seconds = kNever;
+  for (int kind = 0; kind < kinds_; ++kind) {
+    for (int layers = 1; layers <= layers_ && MayHave(question, kind, layers); ++layers) {
+      layer_price = std::min(layer_price, prices_[kind] / layers * kExact);
+      layer_seconds =
+          std::min(layer_seconds, question.ways * LeastWaySeconds(kind, layers) / layers * kExact);
+    }
+  }
+  if (layer_price == kNever) layer_price = layer_seconds = 0;
+  ways_here_.resize(kinds_ * starts);
+  ways_behind_.resize(kinds_ * starts);
+  for (std::vector<PricedWay>& ways : ways_behind_) ways.clear();
+  for (int kind = 0; kind < kinds_; ++kind) ways_behind_[kind * starts + layers_] = {{0, 0}};
+  double least = most_seconds;
+  for (int from_end = 1; from_end <= most_stages; ++from_end) {
+    // So that a stage is of the question: its passes and its period.
+    const auto stage_of = [&](int kind, int layers, bool first) {
+      return StageCost(question, kind, from_end, layers, first) < kNever
+                 ? StageSeconds(question, kind, from_end, layers, first)
+                 : kNever;
+    };
+    for (int kind = 0; kind < kinds_; ++kind) {
+      for (int layers = LeastLayers(from_end, true); layers <= layers_; ++layers) {
+        if (from_end < question.least_stages || prices_[kind] > most_price) break;
+        const std::vector<PricedWay>& behind = ways_behind_[kind * starts + layers];
+        if (behind.empty()) continue;
+        const double seconds = stage_of(kind, layers, /*first=*/true);
+        for (const PricedWay& way : behind) {
+          if (prices_[kind] + way.price <= most_price) least = std::min(least, seconds + way.seconds);
+        }
+      }
+    }
+    if (from_end == most_stages) break;
+    for (int kind = 0; kind < kinds_; ++kind) {
+      for (int start = 0; start < starts; ++start) ways_here_[kind * starts + start].clear();
+      if (prices_[kind] > most_price) continue;
+      for (int layers = LeastLayers(from_end, false); layers <= layers_; ++layers) {
+        if (PassSeconds(kind, from_end, layers, /*first=*/false) > question.most_pass_seconds) break;
+        const double seconds = stage_of(kind, layers, /*first=*/false);
+        if (seconds == kNever) continue;
+        for (int start = 0; start + layers <= layers_; ++start) {
+          for (const PricedWay& way : ways_behind_[kind * starts + start + layers]) {
+            const PricedWay longer = {prices_[kind] + way.price, seconds + way.seconds};
+            if (longer.price + start * layer_price <= most_price &&
+                longer.seconds + start * layer_seconds < least)
+              ways_here_[kind * starts + start].push_back(longer);
+          }
+        }
+      }
+      for (int start = 0; start < starts; ++start) KeepBest(ways_here_[kind * starts + start]);
+    }
+    for (int kind = 0; kind < kinds_; ++kind) {
+      for (int start = 0; start < starts; ++start) {
+        std::vector<PricedWay>& behind = ways_behind_[kind * starts + start];
+        behind.clear();
+        if (prices_[kind] > most_price) continue;
+        for (int next = 0; next < kinds_; ++next) {
+          const std::vector<PricedWay>& here = ways_here_[next * starts + start];
+          if (here.empty()) continue;
+          const double message = MessageSeconds(question, kind, next);
+          for (const PricedWay& way : here) behind.push_back({way.price, way.seconds + message});
+        }
+        KeepBest(behind);
+      }
+    }
+  }
+  return least < most_seconds ? least : kNever;
+}
+
+std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) {
+  const absl::Span<const int> cuts =
+      question.cuts.empty() ? absl::MakeConstSpan(any_) : absl::MakeConstSpan(question.cuts);
+  FindPrices(question);
   const int starts = layers_ + 1;
   const size_t level = static_cast<size_t>(kinds_) * starts;
   here_.resize((most_stages_ + 1) * level);
@@ -163,7 +258,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
       if (prices_[kind] >= least) continue;
       const double* const behind = &behind_[(from_end - 1) * level + kind * starts];
       for (const int layers : cuts) {
-        if (from_end < question.least_stages || layers >= end_start) break;
+        if (from_end < question.least_stages || layers >= end_start || LeastBegin(question, kind) > 0) break;
         if (PassSeconds(kind, from_end, layers, /*first=*/true) > question.most_pass_seconds) break;
         if (behind[layers] == kNever || layers < LeastLayers(from_end, true)) continue;
         const double cost = StageCost(question, kind, from_end, layers, /*first=*/true) + behind[layers];
@@ -201,6 +296,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
     some.clear();
     for (int kind = 0; kind < kinds_; ++kind) {
       double* const here = all_here + static_cast<ptrdiff_t>(kind) * starts;
+      std::fill_n(here, LeastBegin(question, kind), kNever);
       bool any = false;
       for (int start = 0; start < starts; ++start) {
         if (here[start] == kNever) continue;

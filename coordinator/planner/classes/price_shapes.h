@@ -25,16 +25,22 @@ class ShapePricing {
     double most_period_seconds = std::numeric_limits<double>::infinity();
     double ahead_part = 0;
     double most_cost = std::numeric_limits<double>::infinity();  // what costs as much is not asked for
-    double price_of_second = 0;     // of the way of a micro-batch: passes and messages of all stages
+    double price_of_second =
+        0;  // of the way of a micro-batch (StageTable::WaySeconds) with the messages of all stages
+    // How many of them follow each other, and how many passes of the first stage.
+    int ways = 1, first_passes = 0;
     std::vector<double> price;      // of a device of each class
     std::vector<int> most_devices;  // of each class
     int least_stages = 1, most_stages = std::numeric_limits<int>::max();
-    // Of kinds (StageTable::kinds), what a stage of them takes behind the backwards (SumSeconds); empty: nothing. It is
-    // limited, and what the first stage's sums take longer than its backward is on the way, for they follow that.
+    // What the sums of a stage take that follow its backwards (SumSeconds); empty: nothing. What those of the first stage
+    // take longer than its backward is on the way. Where it `gathers` parameters as long before its forwards, so is what
+    // that takes longer than a forward.
     absl::Span<const double> sum_seconds;
-    double most_sum_seconds = std::numeric_limits<double>::infinity();
+    bool gathers = false;
     // The layers before which stages may begin, ascending, and behind them the number of layers. Empty: any.
     absl::Span<const int> cuts;
+    // Of each class, the layer before which none of its stages may begin. Empty: any may begin with any.
+    absl::Span<const int> least_begin;
   };
   struct Answer {
     RouteShape shape;
@@ -42,6 +48,11 @@ class ShapePricing {
   };
   // None: no route has stages as short as that, fits the memory and costs less than that.
   std::optional<Answer> Best(const Question& question);
+
+  // The least seconds of the way, as the question prices it, of routes whose devices cost at most that; infinite: there are none
+  // that take less than `most_seconds`. Exact, where prices of seconds make up one route of two, but for few stages only:
+  // it keeps all ways that are not both dearer and longer than another one.
+  double LeastSeconds(const Question& question, double most_price, double most_seconds);
 
   // Every time that a stage may take, ascending, each at least `ratio` times the one before; of those nearer
   // together the longest.
@@ -68,13 +79,33 @@ class ShapePricing {
   }
 
  private:
+  void FindPrices(const Question& question);
+  // Whether a stage of a kind that is not the last one may have so many layers, and what they take of the way at least.
+  bool MayHave(const Question& question, int kind, int layers) const {
+    const int from_end = std::min(2, most_stages_);
+    return std::min(PassSeconds(kind, from_end, layers, /*first=*/false),
+                    PassSeconds(kind, from_end, layers, /*first=*/true)) <= question.most_pass_seconds;
+  }
+  double LeastWaySeconds(int kind, int layers) const {
+    const int from_end = std::min(2, most_stages_);
+    return std::min(way_seconds_[At(kind, from_end, layers, /*first=*/false)],
+                    way_seconds_[At(kind, from_end, layers, /*first=*/true)]);
+  }
   // No layer costs less, with its part of its stage's devices; by prices_.
   double LeastLayerCost(const Question& question) const;
   // Of a stage, with its devices; infinite if the question does not allow it.
   double StageCost(const Question& question, int kind, int from_end, int layers, bool first) const;
+  int LeastBegin(const Question& question, int kind) const {
+    return question.least_begin.empty() ? 0 : question.least_begin[table_.kinds()[kind].device_class];
+  }
+  // Of a stage's passes, and of what only the first one has.
+  double StageSeconds(const Question& question, int kind, int from_end, int layers, bool first) const;
   // Of what a micro-batch and its gradient take between stages.
   double MessageCost(const Question& question, int kind, int next) const {
-    return question.price_of_second * 2 * table_.LeastMessageSeconds(kind, next, size_);
+    return question.price_of_second * MessageSeconds(question, kind, next);
+  }
+  double MessageSeconds(const Question& question, int kind, int next) const {
+    return question.ways * 2 * table_.LeastMessageSeconds(kind, next, size_);
   }
   size_t At(int kind, int from_end, int layers, bool first) const {
     return ((static_cast<size_t>(kind) * most_stages_ + from_end - 1) * 2 + (first ? 1 : 0)) * (layers_ + 1) +
@@ -84,9 +115,9 @@ class ShapePricing {
   const StageTable& table_;
   const int size_, most_stages_, layers_, kinds_;
   std::vector<signed char> recompute_;
-  std::vector<int16_t> windows_;                        // at the same places
-  std::vector<double> pass_seconds_, forward_seconds_;  // at the same places
-  std::vector<double> pass_times_;                      // those that there are, ascending
+  std::vector<int16_t> windows_;                                      // at the same places
+  std::vector<double> pass_seconds_, forward_seconds_, way_seconds_;  // at the same places
+  std::vector<double> pass_times_;                                    // those that there are, ascending
   // Of the answer that is being worked out, by stages from the end: [kind][first layer], the cheapest rest that begins
   // so, and behind a stage of a kind.
   std::vector<double> here_, behind_;
@@ -94,6 +125,12 @@ class ShapePricing {
   std::vector<double> stage_cost_;  // by layers
   std::vector<int> any_;            // every cut
   std::vector<int> some_;           // kinds with which a rest begins
+  // Likewise, of LeastSeconds.
+  struct PricedWay {
+    double price = 0, seconds = 0;
+  };
+  static void KeepBest(std::vector<PricedWay>& ways);
+  std::vector<std::vector<PricedWay>> ways_here_, ways_behind_;
 };
 
 // One for each size of micro-batches that divides the batch.

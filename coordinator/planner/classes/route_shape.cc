@@ -31,16 +31,19 @@ std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape) {
 double WaySeconds(const StageTable& table, const RouteShape& shape) {
   double seconds = 0;
   for (size_t s = 0; s < shape.stages.size(); ++s) {
-    seconds += table.PassSeconds(shape.stages[s]);
+    seconds += table.WaySeconds(shape.stages[s]);
     if (s > 0)
       seconds += 2 * table.LeastMessageSeconds(shape.stages[s - 1].kind, shape.stages[s].kind, shape.size);
   }
   return seconds;
 }
 
-RouteClock::RouteClock(const StageTable& table, RouteShape shape)
-    : shape_(std::move(shape)), sequences_(table.problem().micro_batch_sizes[shape_.size]) {
+RouteClock::RouteClock(const StageTable& table, RouteShape shape, std::vector<double> first_forward_seconds)
+    : shape_(std::move(shape)),
+      sequences_(table.problem().micro_batch_sizes[shape_.size]),
+      first_forward_seconds_(std::move(first_forward_seconds)) {
   const std::vector<StageForm>& stages = shape_.stages;
+  first_forward_seconds_.resize(stages.size(), 0);
   // Routes fill hosts one after another, so neighbours of a class share one unless a host ends between them.
   std::vector<int> placed(table.classes().size(), 0);
   int host_before = -1, class_before = -1;
@@ -90,6 +93,7 @@ std::vector<double> RouteClock::Simulate(int micro_batches) const {
           if (s > 0 && forwards[s - 1] <= forward) break;
           const double ready = s > 0 ? forward_end[own - micro_batches + forward] + message_[s - 1] : 0;
           free[s] = std::max(free[s], ready) + forward_[s];
+          if (forward == 0) free[s] = std::max(free[s], first_forward_seconds_[s]);
           forward_end[own + forward++] = free[s];
         } else {
           if (backward == micro_batches) break;

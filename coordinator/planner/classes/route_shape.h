@@ -24,7 +24,8 @@ double WaySeconds(const StageTable& table, const RouteShape& shape);
 // message and for the one before it on its stage. Messages of a route do not slow each other down here.
 class RouteClock {
  public:
-  RouteClock(const StageTable& table, RouteShape shape);
+  // `first_forward_seconds`: by stage, before which its first forward does not end; or none.
+  RouteClock(const StageTable& table, RouteShape shape, std::vector<double> first_forward_seconds = {});
 
   const RouteShape& shape() const { return shape_; }
   int sequences() const { return sequences_; }  // of a micro-batch
@@ -43,6 +44,7 @@ class RouteClock {
   RouteShape shape_;
   int sequences_ = 0;
   std::vector<double> forward_, backward_, message_;  // by stage; to the next one
+  std::vector<double> first_forward_seconds_;
   // [micro-batches - 1][stage]; empty: not simulated yet.
   mutable std::vector<std::vector<double>> last_backwards_;
   double period_seconds_ = 0;

@@ -147,6 +147,13 @@ double StageTable::ForwardSeconds(const StageForm& stage) const {
          (stage.from_end == 1 ? times.head.forward_seconds : 0);
 }
 
+double StageTable::WaySeconds(const StageForm& stage) const {
+  const bool waits = stage.from_end > 1 && stage.layers > 0;
+  const StageKind& kind = kinds_[stage.kind];
+  return PassSeconds(stage) -
+         (waits ? kind.layer_recompute_seconds[stage.size][static_cast<int>(stage.recompute)] : 0);
+}
+
 double StageTable::BackwardSeconds(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
   const BlockTimes& times = kind.cost.times[stage.size];

@@ -87,6 +87,8 @@ class StageTable {
   double ForwardSeconds(const StageForm& stage) const;   // with copies that take longer
   double BackwardSeconds(const StageForm& stage) const;  // likewise, and with what it recomputes
   double PassSeconds(const StageForm& stage) const { return ForwardSeconds(stage) + BackwardSeconds(stage); }
+  // Of that, what a micro-batch has to wait for: a stage that waits for a gradient makes its last layer again meanwhile.
+  double WaySeconds(const StageForm& stage) const;
   // One activation or gradient from a stage of one kind to one of another, which then has all of it on each rank.
   double MessageSeconds(int from, int to, int size, bool same_host) const {
     return messages_[(static_cast<size_t>(from) * kinds_.size() + to) * 2 + (same_host ? 1 : 0)][size];

@@ -33,6 +33,9 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
   return sample;
 }
 
+// Of a sum: the first half of a ring follows backwards where the state is shared, the other one gathers parameters.
+double SummedPart(const StageTable& table) { return table.optimizer_share() < 1 ? 0.5 : 1; }
+
 // The tied embedding counts twice in routes of one stage: both ends of all longer routes are in its sum.
 int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
   return table.Parameters(stage) + (stage.first && stage.from_end == 1 ? table.TiedParameters() : 0);
@@ -40,7 +43,22 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
 
 }  // namespace
 
-SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas) {
+namespace {
+
+LinkModel SecondsByElements(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
+                            int replicas) {
+  LinkModel model;
+  GroupSums sums(problem, Sample(classes, replicas), kMostSampled);
+  for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8)
+    model.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
+  return model;
+}
+
+}  // namespace
+
+SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
+                   std::vector<int> least_begin)
+    : least_begin_(std::move(least_begin)) {
   const std::vector<std::pair<SegmentId, SegmentId>> buckets =
       CutIntoBuckets(problem.shape.model, 0, SegmentCount(problem.shape.model));
   for (const auto& [first, end] : buckets) {
@@ -49,47 +67,81 @@ SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass
     bucket_elements_ = std::max(bucket_elements_, elements);
   }
   if (replicas < 2) return;
-  GroupSums sums(problem, Sample(classes, replicas), kMostSampled);
-  for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8) {
-    by_elements_.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
+  by_elements_ = SecondsByElements(problem, classes, replicas);
+  std::vector<DeviceClass> others;
+  for (size_t c = 0; c < least_begin_.size(); ++c) {
+    if (least_begin_[c] == 0) {
+      others.push_back(classes[c]);
+    } else {
+      later_layer_ = later_layer_ == 0 ? least_begin_[c] : std::min(later_layer_, least_begin_[c]);
+    }
   }
+  if (later_layer_ > 0) without_later_ = SecondsByElements(problem, others, replicas);
 }
 
 double SumModel::Seconds(int64_t elements) const {
   return by_elements_.Seconds(static_cast<double>(elements));
 }
 
-double SumModel::BucketSeconds(const StageTable& table, const StageForm& stage) const {
+// Bucket by bucket, each of which takes the rounds of a sum.
+SumModel::StageSums SumModel::SumsOf(const StageTable& table, const StageForm& stage, int begin) const {
   const int degree = std::min(table.kinds()[stage.kind].degree, least_degree_);
-  return Seconds(std::min(SummedParameters(table, stage), bucket_elements_) / degree);
+  const int64_t parameters = SummedParameters(table, stage);
+  const double buckets =
+      std::max(1.0, static_cast<double>(parameters) / static_cast<double>(bucket_elements_));
+  const auto elements = static_cast<double>(std::min(parameters, bucket_elements_) / degree);
+  const double later = by_elements_.Seconds(elements);
+  if (begin >= later_layer_) return {later, buckets * later};
+  const double before = without_later_.Seconds(elements);
+  const double part = std::min(1.0, static_cast<double>(later_layer_ - begin) / std::max(1, stage.layers));
+  return {before, buckets * (part * before + (1 - part) * later)};
 }
 
-// Bucket by bucket, each of which takes the rounds of a sum.
-double SumModel::StreamSeconds(const StageTable& table, const StageForm& stage) const {
-  const double buckets =
-      static_cast<double>(SummedParameters(table, stage)) / static_cast<double>(bucket_elements_);
-  return std::max(1.0, buckets) * BucketSeconds(table, stage);
+double SumModel::LongestStreamSeconds(const StageTable& table, const RouteShape& shape) const {
+  double longest = 0;
+  int begin = 0;
+  for (const StageForm& stage : shape.stages) {
+    longest = std::max(longest, SumsOf(table, stage, begin).stream_seconds);
+    begin += stage.layers;
+  }
+  return longest;
 }
 
 std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteShape& shape,
                                            double longest_seconds) const {
-  // Where the state is shared the second halves of sums gather parameters, behind the update.
-  const double gathered = table.optimizer_share() < 1 ? 0.5 : 0, summed = 1 - gathered;
+  const double summed = SummedPart(table);
   double backward_seconds = 0;
   for (const StageForm& stage : shape.stages) backward_seconds += table.BackwardSeconds(stage);
   std::vector<double> after;
+  int begin = 0;
   for (const StageForm& stage : shape.stages) {
     const StageKind& kind = table.kinds()[stage.kind];
-    const double stream = StreamSeconds(table, stage);
+    const StageSums sums = SumsOf(table, stage, begin);
+    begin += stage.layers;
     double exposed =
-        std::max(summed * BucketSeconds(table, stage), summed * stream - table.BackwardSeconds(stage));
+        std::max(summed * sums.bucket_seconds, summed * sums.stream_seconds - table.BackwardSeconds(stage));
     if (stage.first) exposed = std::max(exposed, summed * longest_seconds - backward_seconds);
-    after.push_back(exposed + gathered * std::max(stream, longest_seconds) +
+    after.push_back(exposed +
                     static_cast<double>(table.Parameters(stage)) * kind.cost.norm_seconds_per_parameter *
                         table.optimizer_share() +
                     table.UpdateSeconds(stage));
   }
   return after;
+}
+
+std::vector<double> SumModel::FirstForwardSeconds(const StageTable& table, const RouteShape& shape) const {
+  const double gathered = 1 - SummedPart(table);
+  std::vector<double> seconds;
+  int begin = 0;
+  for (const StageForm& stage : shape.stages) {
+    const StageSums sums = SumsOf(table, stage, begin);
+    begin += stage.layers;
+    const double bucket = gathered * sums.bucket_seconds, stream = gathered * sums.stream_seconds;
+    const double forward = table.ForwardSeconds(stage);
+    // All is computed behind the first slice, or the last slice is when it has come.
+    seconds.push_back(bucket > 0 ? std::max(bucket + forward, stream + forward * bucket / stream) : 0);
+  }
+  return seconds;
 }
 
 }  // namespace medley

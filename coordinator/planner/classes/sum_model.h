@@ -13,7 +13,10 @@ namespace medley {
 class SumModel {
  public:
   // `replicas`: of the sample at most. 1: nothing is summed.
-  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas);
+  // `least_begin`: of each class, the layer before which it holds none; of as many layers sums are over the others alone. Empty, or 0:
+  // it may hold any.
+  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
+           std::vector<int> least_begin = {});
   // The same, where units have so many devices at least: they take part in every slice of those that are cut finer.
   SumModel OfDegree(int least_degree) const {
     SumModel model = *this;
@@ -21,19 +24,30 @@ class SumModel {
     return model;
   }
 
+  const std::vector<int>& least_begin() const { return least_begin_; }
   double Seconds(int64_t elements) const;
-  // All sums of a rank of such a stage, one after another.
-  double StreamSeconds(const StageTable& table, const StageForm& stage) const;
+  // All sums of a rank of the stage of a route that has the most, one after another.
+  double LongestStreamSeconds(const StageTable& table, const RouteShape& shape) const;
   // Of each stage of a route, behind its last backward: what of its sums is not hidden behind that, norms and the update.
   // `longest_seconds`: the longest stream of any route of the plan, which begins with the last blocks, and not before
-  // this route has been through them; and which gathers parameters when all have updated them.
+  // this route has been through them.
   std::vector<double> AfterSeconds(const StageTable& table, const RouteShape& shape,
                                    double longest_seconds) const;
+  // Of each stage of a route, before which its first forward does not end: where replicas share the optimizer's state
+  // parameters are gathered from the step's begin on, slice by slice, and each slice's blocks wait for it.
+  std::vector<double> FirstForwardSeconds(const StageTable& table, const RouteShape& shape) const;
 
  private:
-  double BucketSeconds(const StageTable& table, const StageForm& stage) const;
+  // Of a stage that begins with some layer.
+  struct StageSums {
+    double bucket_seconds = 0, stream_seconds = 0;
+  };
+  StageSums SumsOf(const StageTable& table, const StageForm& stage, int begin) const;
 
-  LinkModel by_elements_;  // straight lines between sizes, in elements for bytes; none: nothing is summed
+  LinkModel by_elements_;    // straight lines between sizes, in elements for bytes; none: nothing is summed
+  LinkModel without_later_;  // likewise, over classes that may hold any layer
+  std::vector<int> least_begin_;
+  int later_layer_ = 0;  // the least of those
   int least_degree_ = 1;
   int64_t bucket_elements_ = 0;
 };

@@ -28,7 +28,8 @@ class ProgramMachine {
       done_.emplace_back(programs_.back().instructions.size(), false);
       if (purpose != Purpose::kTrain || steps > 1) continue;
       Updated(rank, {});
-      for (BlockId block = 0; block < planned.shape.model.blocks(); ++block) Updated(rank, {block, block + 1});
+      for (BlockId block = 0; block < planned.shape.model.blocks(); ++block)
+        Updated(rank, {block, block + 1});
     }
   }
 
