@@ -24,7 +24,6 @@ namespace {
 
 // A stage of all routes of one kind.
 struct StageGroup {
-  int route_kind = 0;        // the stages of one follow each other
   std::vector<int> devices;  // the first rank's of each route's unit
   BlockRange blocks;
   int degree = 1;
@@ -150,7 +149,6 @@ class AlikeRoutes {
     for (size_t s = 0; s < plan.units.size(); ++s) {
       const Unit& unit = plan.units[s];
       StageGroup& group = groups_.emplace_back();
-      group.route_kind = kinds_;
       group.is_of_first_route = routes.front() == 0;
       for (const int r : routes)
         group.devices.push_back(devices_of_unit_[plan_.routes[r].units[s].value()].front());
@@ -160,7 +158,6 @@ class AlikeRoutes {
       group.last_backward_seconds = last_backwards[s];
       RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences, group));
     }
-    ++kinds_;
     return absl::OkStatus();
   }
 
@@ -317,17 +314,14 @@ class AlikeRoutes {
         free_seconds[g] = end_seconds;
         const BlockRange& blocks = groups_[g].blocks;
         for (BlockId block = blocks.first; block < blocks.end; ++block) {
-          const bool has_tied = block == model.embedding_block() || block == model.head_block();
-          const SegmentId segment = SegmentOfBlock(block);
-          if ((bucket->first_segment <= segment && segment < bucket->end_segment) ||
-              (has_tied && bucket->first_segment == kTiedSegment))
+          if (HoldsAny(model, {{block, block + 1}}, bucket->first_segment, bucket->end_segment))
             there_seconds[g][block - blocks.first] = end_seconds;
         }
       }
     }
     for (size_t first = 0, end = 0; first < groups_.size(); first = end) {
       double late_seconds = 0, alone_seconds = 0, seconds = 0;
-      for (end = first; end < groups_.size() && groups_[end].route_kind == groups_[first].route_kind; ++end) {
+      for (end = first; end < groups_.size() && (end == first || groups_[end].blocks.first > 0); ++end) {
         for (size_t b = 0; b < there_seconds[end].size(); ++b) {
           seconds = std::max(seconds, there_seconds[end][b]) + groups_[end].forward_seconds[b];
           alone_seconds += groups_[end].forward_seconds[b];
@@ -377,9 +371,8 @@ class AlikeRoutes {
   std::vector<std::vector<int>> devices_of_unit_;
   std::map<std::pair<std::string, int>, std::vector<int>> routes_of_kind_;  // by that and the micro-batches
   std::map<int, int> used_on_host_;
-  int kinds_ = 0;  // so far
-  std::vector<StageGroup> groups_;
-  std::vector<Bucket> buckets_;  // in the order of their sums
+  std::vector<StageGroup> groups_;  // the stages of one kind of routes follow each other
+  std::vector<Bucket> buckets_;     // in the order of their sums
 };
 
 }  // namespace

@@ -152,6 +152,14 @@ bool HoldsSegment(const ModelConfig& config, absl::Span<const BlockRange> chunks
   return Holds(chunks, config.embedding_block()) || Holds(chunks, config.head_block());
 }
 
+bool HoldsAny(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first,
+              SegmentId end) {
+  for (SegmentId segment = first; segment < end; ++segment) {
+    if (HoldsSegment(config, chunks, segment)) return true;
+  }
+  return false;
+}
+
 std::vector<SegmentId> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   std::vector<SegmentId> segments;
   if (HoldsSegment(config, chunks, kTiedSegment)) segments.push_back(kTiedSegment);

@@ -55,6 +55,8 @@ int64_t SegmentElements(const ModelConfig& config, SegmentId segment);
 bool Holds(absl::Span<const BlockRange> chunks, BlockId block);
 // Whether who has `chunks` holds `segment`: the tied one with the first or the last block.
 bool HoldsSegment(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId segment);
+// Whether they have some of the segments [first, end).
+bool HoldsAny(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first, SegmentId end);
 
 // Segments that a holder of `chunks`, which ascend, holds, ascending, empty ones too: the tied one if it has
 // the first or the last block, and one a block.

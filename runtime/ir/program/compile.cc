@@ -316,22 +316,13 @@ class Compiler {
     }
   }
 
-  bool IsOf(const GradientSlice& slice, BlockId block) const {
-    const SegmentId segment = SegmentOfBlock(block);
-    const bool has_tied = block == shape_.model.embedding_block() || block == shape_.model.head_block();
-    return (slice.first_segment <= segment && segment < slice.end_segment) ||
-           (has_tied && slice.first_segment == kTiedSegment);
-  }
-
   // The last gather of what `blocks` use; -1: there is none.
   int GatheredBy(BlockRange blocks) const {
-    int last = -1;
-    for (BlockId block = blocks.first; block < blocks.end; ++block) {
-      for (const int gather : gathers_) {
-        if (IsOf(program_.slices[program_.instructions[gather].slice], block)) last = std::max(last, gather);
-      }
+    for (auto gather = gathers_.rbegin(); gather != gathers_.rend(); ++gather) {
+      const GradientSlice& slice = program_.slices[program_.instructions[*gather].slice];
+      if (HoldsAny(shape_.model, {blocks}, slice.first_segment, slice.end_segment)) return *gather;
     }
-    return last;
+    return -1;
   }
 
   // Where the blocks from `first` on come to those of the next slice that is gathered, so that they need not wait for it.
@@ -721,9 +712,8 @@ class Compiler {
   StepProgram program_;
   std::vector<UnitOp> order_;
   int instructions_ahead_ = -1;  // the first ones, of forwards that may go ahead; -1: not yet known
-  std::vector<int>
-      gathers_;  // the program's first instructions, of parameters that were updated in the step before
-  std::vector<bool> forwarded_;                  // by chunk: whether some forward has gone through it
+  std::vector<int> gathers_;     // the first instructions, of parameters that were updated in the step before
+  std::vector<bool> forwarded_;  // by chunk: whether some forward has gone through it
   std::vector<std::pair<int, int>> sent_later_;  // by those, of visits and micro-batches
   bool forwards_ended_ = false;
   bool goes_together_ = false;  // all micro-batches through a layer, then through the next one
