@@ -137,7 +137,7 @@ TEST_CASE(
     return static_cast<double>(SegmentElements(problem.shape.model, segment)) / elements;
   };
   const double layer = seconds_of(SegmentOfBlock(1)), embedding = seconds_of(SegmentOfBlock(0)),
-               head = seconds_of(SegmentOfBlock(3)), tied = seconds_of(kTiedSegment);
+               tied = seconds_of(kTiedSegment);
   // With one window nothing is gathered beside the layer before: two layers, forward and backward. The scatter of the
   // upper one goes beside the gathering of the lower one; behind the last backward are that of the lower one, and beside
   // it that of the embedding. First what does not live with its holders is gathered, the embedding beside the lower layer,

@@ -355,7 +355,6 @@ int StepSimulator::MessageTask(Rank sender, Rank receiver, const Instruction& in
 }
 
 double StepSimulator::PassSeconds(Rank rank, const Instruction& instruction) const {
-  if (instruction.kind == InstructionKind::kJoinGradients) return 0;
   const VisitCost& visit = costs_[rank].visits[instruction.visit];
   const BlockId first = instruction.blocks.first - visit.first_block,
                 end = instruction.blocks.end - visit.first_block;
@@ -372,7 +371,7 @@ double StepSimulator::PassSeconds(Rank rank, const Instruction& instruction) con
       return of_weights;
     case InstructionKind::kRecompute:
       return visit.recompute_seconds;
-    default:
+    default:  // gradients are joined
       return 0;
   }
 }
@@ -380,12 +379,13 @@ double StepSimulator::PassSeconds(Rank rank, const Instruction& instruction) con
 StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank rank,
                                                          const Instruction& instruction) {
   const int computation = Computation(rank, PassSeconds(rank, instruction));
-  if (plan.units[programs_[rank].unit].devices.size() < 2 ||
-      GroupExchanges(problem_.shape.model, PassOf(plan, rank, instruction)).empty())
-    return {computation, computation, computation};
+  const GroupPass pass = PassOf(plan, rank, instruction);
+  std::vector<GroupExchange> exchanges;
+  if (pass.degree > 1) exchanges = GroupExchanges(problem_.shape.model, pass);
+  if (exchanges.empty()) return {computation, computation, computation};
   Meeting& meeting = NextMeeting(rank);
   if (meeting.begin < 0) {
-    const double exchange_seconds = ExchangeSeconds(plan, rank, instruction);
+    const double exchange_seconds = ExchangeSeconds(plan, rank, instruction, pass, exchanges);
     meeting.begin = static_cast<int>(tasks_.size());
     tasks_.emplace_back();
     meeting.end = static_cast<int>(tasks_.size());
@@ -410,12 +410,12 @@ GroupPass StepSimulator::PassOf(const Plan& plan, Rank rank, const Instruction& 
           .parts = unit.exchange_parts};
 }
 
-double StepSimulator::ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction) {
-  const GroupPass pass = PassOf(plan, rank, instruction);
+double StepSimulator::ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction,
+                                      const GroupPass& pass, absl::Span<const GroupExchange> exchanges) {
   const int group = GroupOfUnit(programs_[rank].unit);
   if (pass.parts == 1) {
     double seconds = 0;
-    for (const GroupExchange& exchange : GroupExchanges(problem_.shape.model, pass))
+    for (const GroupExchange& exchange : exchanges)
       seconds += exchange.count * reductions_.ExchangeSeconds(group, exchange);
     return seconds;
   }

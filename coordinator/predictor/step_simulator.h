@@ -125,8 +125,9 @@ class StepSimulator {
   InstructionTasks PassTasks(const Plan& plan, Rank rank, const Instruction& instruction);
   // What a rank computes of a pass.
   double PassSeconds(Rank rank, const Instruction& instruction) const;
-  // Of a pass of the ranks of the rank's unit: what exchanging adds to what the slowest of them computes.
-  double ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction);
+  // Of a pass of the ranks of the rank's unit, with its exchanges: what these add to what the slowest of them computes.
+  double ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction, const GroupPass& pass,
+                         absl::Span<const GroupExchange> exchanges);
   // Of a pass in parts on a rank of such cost, computing and exchanging.
   double SecondsInParts(const GroupPass& pass, int group, const VisitCost& cost);
   GroupPass PassOf(const Plan& plan, Rank rank, const Instruction& instruction) const;

@@ -41,10 +41,6 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
   return table.Parameters(stage) + (stage.first && stage.from_end == 1 ? table.TiedParameters() : 0);
 }
 
-}  // namespace
-
-namespace {
-
 LinkModel SecondsByElements(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
                             int replicas) {
   LinkModel model;

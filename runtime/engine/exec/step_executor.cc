@@ -193,9 +193,11 @@ absl::Status StepExecutor::RunWatched(const Pass& pass, int index, MeasuredTime&
 }
 
 const StepProgram& StepExecutor::ProgramOf(StepEnds ends) {
-  const bool gathers = !gathers_alone_.instructions.empty();
-  if (goes_ahead() ? ends.begins_ahead && ends.goes_ahead : ends.gathers || !gathers) return train_program_;
-  std::optional<StepProgram>& program = train_programs_[ends.begins_ahead + 2 * ends.goes_ahead];
+  if (goes_ahead() ? ends.begins_ahead && ends.goes_ahead
+                   : ends.gathers || gathers_alone_.instructions.empty())
+    return train_program_;
+  std::optional<StepProgram>& program =
+      train_programs_[goes_ahead() ? ends.begins_ahead + 2 * ends.goes_ahead : 0];
   if (!program.has_value())
     program = CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain, ends);
   return *program;

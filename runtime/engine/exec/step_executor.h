@@ -172,7 +172,7 @@ class StepExecutor {
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
   const StepProgram gathers_alone_;
-  // Training steps with other ends: by whether they begin and go ahead, or gather.
+  // Training steps with other ends: by whether they begin and go ahead; the first one, which does not gather.
   std::array<std::optional<StepProgram>, 4> train_programs_;
   const std::vector<int> all_ranks_, unit_ranks_;
   std::vector<SegmentId> segments_on_device_;
