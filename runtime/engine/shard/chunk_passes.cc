@@ -123,43 +123,43 @@ absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, BlockRan
   return sums.AwaitAll();
 }
 
-absl::Status ChunkPasses::BranchForward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const {
+template <typename Pass>
+absl::Status ChunkPasses::InParts(const PassBuffers& buffers, int i, PartSums& sums, const Pass& pass) const {
   for (int p = 0; p < sums.parts(); ++p) {
     const PassedRows& part = parts_[p];
     RETURN_IF_ERROR(sums.Await(p));
-    RETURN_IF_ERROR(part.branches[i].Forward(
-        ops, sums.RowsOf(p, StreamAt(i, buffers)), sums.RowsOf(p, StreamAt(i + 1, buffers)),
+    RETURN_IF_ERROR(pass(
+        part.branches[i], [&](const Slice& x) { return sums.RowsOf(p, x); },
         RowsOf(pass_, stash_[buffers.stash].branches[i], part.rows), part.workspace, sums.Of(p)));
   }
   return absl::OkStatus();
 }
 
+absl::Status ChunkPasses::BranchForward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const {
+  const Slice x = StreamAt(i, buffers), y = StreamAt(i + 1, buffers);
+  return InParts(buffers, i, sums,
+                 [&](const Branch& branch, const auto& rows, const BranchStash& stash, const Workspace& work,
+                     SumThen sum) { return branch.Forward(ops, rows(x), rows(y), stash, work, sum); });
+}
+
 absl::Status ChunkPasses::BranchMakeAgain(Ops& ops, const PassBuffers& buffers, int i, bool is_last,
                                           PartSums& sums) const {
   // What is behind the last one has been kept.
-  const Slice y = is_last ? Slice{} : StreamAt(i + 1, buffers);
-  for (int p = 0; p < sums.parts(); ++p) {
-    const PassedRows& part = parts_[p];
-    RETURN_IF_ERROR(sums.Await(p));
-    RETURN_IF_ERROR(part.branches[i].MakeAgain(ops, sums.RowsOf(p, StreamAt(i, buffers)), sums.RowsOf(p, y),
-                                               RowsOf(pass_, stash_[buffers.stash].branches[i], part.rows),
-                                               part.workspace, sums.Of(p)));
-  }
-  return absl::OkStatus();
+  const Slice x = StreamAt(i, buffers), y = is_last ? Slice{} : StreamAt(i + 1, buffers);
+  return InParts(buffers, i, sums,
+                 [&](const Branch& branch, const auto& rows, const BranchStash& stash, const Workspace& work,
+                     SumThen sum) { return branch.MakeAgain(ops, rows(x), rows(y), stash, work, sum); });
 }
 
 absl::Status ChunkPasses::BranchInputGradient(Ops& ops, const PassBuffers& buffers, int i,
                                               const Slice& inner_gradient, PartSums& sums) const {
-  for (int p = 0; p < sums.parts(); ++p) {
-    const PassedRows& part = parts_[p];
-    RETURN_IF_ERROR(sums.Await(p));
-    RETURN_IF_ERROR(part.branches[i].InputGradient(
-        ops, sums.RowsOf(p, StreamAt(i, buffers)),
-        {.dx = sums.RowsOf(p, GradientAt(i, buffers)), .dy = sums.RowsOf(p, GradientAt(i + 1, buffers))},
-        sums.RowsOf(p, inner_gradient), RowsOf(pass_, stash_[buffers.stash].branches[i], part.rows),
-        part.workspace, sums.Of(p)));
-  }
-  return absl::OkStatus();
+  const Slice x = StreamAt(i, buffers), dx = GradientAt(i, buffers), dy = GradientAt(i + 1, buffers);
+  return InParts(buffers, i, sums,
+                 [&](const Branch& branch, const auto& rows, const BranchStash& stash, const Workspace& work,
+                     SumThen sum) {
+                   return branch.InputGradient(ops, rows(x), {.dx = rows(dx), .dy = rows(dy)},
+                                               rows(inner_gradient), stash, work, sum);
+                 });
 }
 
 // The gradients of the weights are of all rows at once: they need no sum, and are there to compute while the last

@@ -127,7 +127,10 @@ class ChunkPasses {
   absl::Status HeadBackward(Ops& ops, const PassBuffers& buffers, float token_weight) const;
   absl::Status EmbeddingForward(Ops& ops, const PassBuffers& buffers, PartSums& sums) const;
   absl::Status EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const;
-  // Of the branch `i`, of one part after another, each once its last sum is there.
+  // pass(branch, rows of a slice, stash, workspace, sum) of the branch `i`, of one part after another, each once its last sum
+  // is there.
+  template <typename Pass>
+  absl::Status InParts(const PassBuffers& buffers, int i, PartSums& sums, const Pass& pass) const;
   absl::Status BranchForward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const;
   absl::Status BranchMakeAgain(Ops& ops, const PassBuffers& buffers, int i, bool is_last,
                                PartSums& sums) const;
