@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "runtime/base/narrow.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
@@ -429,6 +431,32 @@ class BlockTimer {
   Bytes workspace_;
 };
 
+// A device's own turn in a round, and that of all.
+struct TurnsOfRound {
+  PassSample alone, together;
+  int alone_count = 0, together_count = 0;
+
+  void Add(bool of_all, const PassSample& sample) {
+    PassSample& sum = of_all ? together : alone;
+    sum.seconds += sample.seconds;
+    sum.waited_seconds += sample.waited_seconds;
+    ++(of_all ? together_count : alone_count);
+  }
+  bool complete() const { return alone_count > 0 && together_count > 0; }
+  // Without what waited for a processor that others had.
+  double ratio() const {
+    const auto mean = [](const PassSample& sum, int count) {
+      return std::max(sum.seconds - sum.waited_seconds, 1e-9) / count;
+    };
+    return mean(together, together_count) / mean(alone, alone_count);
+  }
+};
+
+// At either end, in which others may not have begun or not go on.
+constexpr double kStartingShare = 0.125;
+// One round in so many times norms and updates.
+constexpr int64_t kRoundsAnUpdate = 4;
+
 }  // namespace
 
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
@@ -437,32 +465,72 @@ absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shap
   return BlockTimer(device, shape, precision, micro_batch_sizes, limits).Run();
 }
 
-absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& shape, Precision precision,
-                                          int micro_batch, double seconds) {
+absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape& shape, Precision precision,
+                                             int micro_batch, double seconds, const HostTurns& turns) {
   const TrainingShape few = WithFewLayers(shape);
   const int layers = few.model.layers;
   ASSIGN_OR_RETURN(TimedShard timed,
                    TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch, false));
-  const absl::Time start = Now();
+  std::vector<SegmentId> segments;
+  for (LayerId layer = 0; layer < layers; ++layer) segments.push_back(SegmentOfBlock(BlockOfLayer(layer)));
+  int updates = 0;
+  const auto update = [&]() -> absl::Status {
+    RETURN_IF_ERROR(timed.shard().ComputeNorms(segments));
+    return timed.shard().UpdateParameters({.learning_rate = 1e-6f, .step = ++updates});
+  };
+  const bool updates_too = turns.turn_seconds > 0;
+  // The first ones touch memory for the first time.
+  if (updates_too) {
+    RETURN_IF_ERROR(timed.TimeOnce().status());
+    RETURN_IF_ERROR(timed.Time(update).status());
+  }
+  std::map<int64_t, TurnsOfRound> rounds;
   std::vector<PassSample> forward, backward, both;
-  double at = 0;  // since the start
-  while (at < seconds || forward.empty()) {
-    const double began = at;
-    ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, timed.TimeOnce());
-    at = absl::ToDoubleSeconds(Now() - start);
-    // Nothing long enough would be counted of passes that take more than half of the time: then the last one
-    // is.
-    const bool counts = began >= 0.25 * seconds && at <= 0.75 * seconds;
-    if (!counts && !(at >= seconds && forward.empty())) continue;
+  double last_pass_seconds = 0, last_update_seconds = 0;
+  const absl::Time start = Now();
+  const auto since_start = [&] { return absl::ToDoubleSeconds(Now() - start); };
+  while (since_start() < seconds || forward.empty()) {
+    const double began = since_start(), clock = UnixSecondsNow();
+    const bool late = began >= seconds;  // nothing counted so far: this does
+    const Turn turn = TurnAt(turns, clock);
+    const bool of_update = updates_too && !late && turn.round % kRoundsAnUpdate == 0;
+    double& last_seconds = of_update ? last_update_seconds : last_pass_seconds;
+    if (!late && (!turn.computes || clock + last_seconds > turn.end_seconds)) {
+      absl::SleepFor(absl::Seconds(std::min(turn.end_seconds - clock, seconds - began)));
+      Progress::OfProcess().Add();
+      continue;
+    }
+    PassSample sample;
+    TimedShard::Repetition repetition;
+    if (of_update) {
+      ASSIGN_OR_RETURN(sample, timed.Time(update));
+    } else {
+      ASSIGN_OR_RETURN(repetition, timed.TimeOnce());
+      sample = {repetition.seconds(), repetition.waited_seconds()};
+    }
+    last_seconds = sample.seconds;
+    const bool counts = began >= kStartingShare * seconds &&
+                        since_start() <= (1 - kStartingShare) * seconds &&
+                        UnixSecondsNow() <= turn.end_seconds;
+    if (counts) rounds[turn.round].Add(turn.of_all, sample);
+    const bool of_layer = !of_update && (!updates_too || !turn.of_all);
+    if (!late && !(counts && of_layer)) continue;
     forward.push_back({repetition.forward.seconds / layers, repetition.forward.waited_seconds / layers});
     backward.push_back({repetition.backward.seconds / layers, repetition.backward.waited_seconds / layers});
-    both.push_back({repetition.seconds(), repetition.waited_seconds()});
+    both.push_back(sample);
   }
   const double slowdown = ForeignSlowdown(both);
   const Middle f = MiddleOf(forward), b = MiddleOf(backward);
-  return MeasuredPass{.forward_seconds = f.seconds * slowdown,
-                      .backward_seconds = b.seconds * slowdown,
-                      .spread = std::max(f.spread, b.spread)};
+  SharedTimes times;
+  times.layer = {.forward_seconds = f.seconds * slowdown,
+                 .backward_seconds = b.seconds * slowdown,
+                 .spread = std::max(f.spread, b.spread)};
+  for (const auto& [round, turns_of] : rounds) {
+    const bool of_update = updates_too && round % kRoundsAnUpdate == 0;
+    if (turns_of.complete())
+      (of_update ? times.update_ratios : times.pass_ratios).push_back(turns_of.ratio());
+  }
+  return times;
 }
 
 }  // namespace medley

@@ -27,12 +27,14 @@ constexpr size_t kMostDoubtBytes = 1000;
 
 class ProfileWorkerTask final : public WorkerTask {
  public:
+  // together_seconds: 0 alone, else in `turns` with the other devices of the host.
   ProfileWorkerTask(Device device, TrainingSpec spec, std::vector<int> sizes, double together_seconds,
-                    const WorkerSite& site)
+                    const HostTurns& turns, const WorkerSite& site)
       : device_(std::move(device)),
         spec_(std::move(spec)),
         sizes_(std::move(sizes)),
         together_seconds_(together_seconds),
+        turns_(turns),
         site_(site) {}
 
   Bytes allocated() const override { return device_.queue->allocated(); }
@@ -43,7 +45,7 @@ class ProfileWorkerTask final : public WorkerTask {
     v1::WorkerEvent event;
     v1::DeviceProfile& profile = *event.mutable_profile();
     profile.set_device_kind(site_.device_kind);
-    RETURN_IF_ERROR(together_seconds_ > 0 ? MeasureTogether(profile) : MeasureAlone(profile));
+    RETURN_IF_ERROR(together_seconds_ > 0 ? MeasureTogether(profile, report) : MeasureAlone(profile));
     profile.set_measured_at_seconds(UnixSecondsNow());
     FillProvenance(*profile.mutable_measured_with());
     report(event);
@@ -91,14 +93,20 @@ class ProfileWorkerTask final : public WorkerTask {
     if (library.ok()) profile.set_group_library((*library)->name());
   }
 
-  absl::Status MeasureTogether(v1::DeviceProfile& profile) {
-    ASSIGN_OR_RETURN(const MeasuredPass layer,
-                     TimeLayerFor(device_, spec_.shape, spec_.precision, sizes_.front(), together_seconds_));
+  absl::Status MeasureTogether(v1::DeviceProfile& profile,
+                               const std::function<void(const v1::WorkerEvent&)>& report) {
+    ASSIGN_OR_RETURN(const SharedTimes times, TimeLayerInTurns(device_, spec_.shape, spec_.precision,
+                                                               sizes_.front(), together_seconds_, turns_));
+    v1::WorkerEvent event;
+    v1::SharedTurns& turns = *event.mutable_shared_turns();
+    turns.mutable_pass_ratios()->Add(times.pass_ratios.begin(), times.pass_ratios.end());
+    turns.mutable_update_ratios()->Add(times.update_ratios.begin(), times.update_ratios.end());
+    report(event);
     v1::BlockPassTimes& out = *profile.add_times();
     out.set_micro_batch_sequences(sizes_.front());
-    out.set_layer_forward_seconds(layer.forward_seconds);
-    out.set_layer_backward_seconds(layer.backward_seconds);
-    out.set_spread(layer.spread);
+    out.set_layer_forward_seconds(times.layer.forward_seconds);
+    out.set_layer_backward_seconds(times.layer.backward_seconds);
+    out.set_spread(times.layer.spread);
     return absl::OkStatus();
   }
 
@@ -116,7 +124,8 @@ class ProfileWorkerTask final : public WorkerTask {
   Device device_;
   const TrainingSpec spec_;
   const std::vector<int> sizes_;
-  const double together_seconds_;  // 0: alone
+  const double together_seconds_;
+  const HostTurns turns_;
   const WorkerSite site_;
 };
 
@@ -151,9 +160,15 @@ absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequ
   }
   std::vector<int> sizes(profile.micro_batch_sizes().begin(), profile.micro_batch_sizes().end());
   if (profile.together_seconds() == 0) std::sort(sizes.begin(), sizes.end());
+  const HostTurns turns = {profile.turn_seconds(), static_cast<int>(profile.devices_of_host()),
+                           static_cast<int>(profile.place_on_host())};
+  if (turns.turn_seconds > 0 && turns.place >= turns.devices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "profile.place_on_host: ", turns.place, ", must be below profile.devices_of_host, ", turns.devices));
+  }
   ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));
   return std::make_unique<ProfileWorkerTask>(std::move(device), std::move(spec), std::move(sizes),
-                                             profile.together_seconds(), site);
+                                             profile.together_seconds(), turns, site);
 }
 
 }  // namespace medley

@@ -425,7 +425,13 @@ absl::Status FakeAgents::Run(FakeWorker& worker) {
       profile = profile_;
     }
     if (profile) return profile(worker);
-    worker.Say(MadeUpProfile(worker.request().profile()));
+    const v1::ProfileTask& task = worker.request().profile();
+    if (task.turn_seconds() > 0) {
+      v1::WorkerEvent turns;
+      turns.mutable_shared_turns()->add_pass_ratios(1);
+      worker.Say(turns);
+    }
+    worker.Say(MadeUpProfile(task));
     return absl::OkStatus();
   }
   if (worker.request().has_probe()) {

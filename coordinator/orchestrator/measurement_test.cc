@@ -42,10 +42,10 @@ struct Site {
   // the n-th profile of a node.
   std::function<double(const std::string& node, bool together, int nth)> layer_seconds =
       [](const std::string& node, bool, int) { return node == "b" ? 0.04 : 0.02; };
+  bool takes_turns = true;                           // as agents of this version do
   std::set<std::string> too_small, whole_too_small;  // for whole blocks alone
   Mutex mutex;
   std::map<std::string, int> profiled ABSL_GUARDED_BY(mutex);
-  std::set<uint64_t> together ABSL_GUARDED_BY(mutex);  // attempts with more than one task
 
   Site() {
     const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(request.spec, "gpt-1", std::nullopt);
@@ -60,19 +60,24 @@ struct Site {
     if (too_small.count(node) > 0) return absl::ResourceExhaustedError("a layer needs 4 GiB");
     if (!task.has_share() && whole_too_small.count(node) > 0)
       return absl::ResourceExhaustedError("a whole layer needs 4 GiB");
-    bool beside_others = false;
     int nth = 0;
     {
       MutexLock lock(mutex);
-      beside_others = together.count(worker.request().attempt()) > 0;
       if (task.together_seconds() == 0) nth = ++profiled[node];
     }
     v1::WorkerEvent event;
+    if (task.together_seconds() > 0 && takes_turns) {
+      v1::SharedTurns& turns = *event.mutable_shared_turns();
+      const double ratio = layer_seconds(node, true, nth) / layer_seconds(node, false, nth);
+      for (int round = 0; round < 4; ++round) turns.add_pass_ratios(ratio);
+      turns.add_update_ratios(2 * ratio);
+      worker.Say(event);
+    }
     for (const uint32_t size : task.micro_batch_sizes()) {
       v1::BlockPassTimes& times = *event.mutable_profile()->add_times();
       times.set_micro_batch_sequences(size);
-      times.set_layer_forward_seconds(layer_seconds(node, beside_others, nth) * size / 3);
-      times.set_layer_backward_seconds(layer_seconds(node, beside_others, nth) * size * 2 / 3);
+      times.set_layer_forward_seconds(layer_seconds(node, false, nth) * size / 3);
+      times.set_layer_backward_seconds(layer_seconds(node, false, nth) * size * 2 / 3);
       times.set_spread(0.01);
     }
     event.mutable_profile()->set_device_kind(node == "b" ? "slow" : "fast");
@@ -84,10 +89,6 @@ struct Site {
     Measurement measurement(
         *store,
         [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
-          if (tasks.size() > 1) {
-            MutexLock lock(mutex);
-            together.insert(tasks[0].request.attempt());
-          }
           AttemptRun run(agents, std::move(tasks));
           return run.Run(callbacks);
         },
@@ -116,11 +117,13 @@ TEST_CASE("devices of a host are measured together, each against itself alone, o
   CHECK(slowdown.devices[0].device == "a/cpu-a");
   CHECK(slowdown.devices[0].device_kind == "fast");
   CHECK(slowdown.devices[0].factor == Approx(1.3));
-  CHECK(slowdown.devices[0].spread == 0);  // all bouts agree
+  CHECK(slowdown.devices[0].update_factor == Approx(2.6));
+  CHECK(slowdown.devices[0].spread == 0);  // all rounds agree
   CHECK(slowdown.devices[1].factor == Approx(1.1));
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(site.request.training, {}, result.cluster);
   REQUIRE(problem.status().ToString() == "OK");
   CHECK(problem->devices[0].shared_slowdown == Approx(1.3));
+  CHECK(problem->devices[0].shared_update_slowdown == Approx(2.6));
   CHECK(problem->devices[2].shared_with == 0);
 
   const size_t asked = site.agents.requests().size();
@@ -145,12 +148,34 @@ TEST_CASE("nothing that is measured beside others is faster than alone") {
   CHECK(site.store->ListHostSlowdowns()->at(0).devices(0).factor() == 1);
 }
 
-TEST_CASE("devices count as slowing each other down only where bouts surely say so") {
+TEST_CASE("devices of agents that are too old to take turns count as not slowing each other down") {
+  Site site;
+  site.takes_turns = false;
+  REQUIRE(site.Complete().end.status.ok());
+  CHECK(site.store->ListHostSlowdowns()->at(0).devices(0).factor() == 1);
+  CHECK(site.Said("they count as not doing so"));
+}
+
+TEST_CASE("devices of a host take turns, each at its own place") {
+  Site site;
+  REQUIRE(site.Complete().end.status.ok());
+  std::set<uint32_t> places;
+  for (const v1::PrepareRequest& request : site.agents.requests()) {
+    if (!request.has_profile() || request.profile().together_seconds() == 0) continue;
+    CHECK(request.profile().turn_seconds() > 0);
+    CHECK(request.profile().devices_of_host() == 2);
+    places.insert(request.profile().place_on_host());
+  }
+  CHECK(places == std::set<uint32_t>{0, 1});
+}
+
+TEST_CASE("devices count as slowing each other down only where rounds surely say so") {
+  CHECK(FactorOf({}).factor == 1);
   CHECK(FactorOf({1.2}).factor == 1.2);
   CHECK(FactorOf({1.2, 1.21, 1.19}).factor == Approx(1.2));
   CHECK(FactorOf({0.8, 0.9, 0.85}).factor == 1);
   CHECK(FactorOf({1.004, 1.005, 1.005}).factor == 1);
-  CHECK(FactorOf({1.2, 1.2, 1.2, 3.0, 1.2}).factor == Approx(1.2));  // one bout was disturbed
+  CHECK(FactorOf({1.2, 1.2, 1.2, 3.0, 1.2}).factor == Approx(1.2));  // one round was disturbed
   const uint32_t seed = Catch::rngSeed();
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -158,7 +183,7 @@ TEST_CASE("devices count as slowing each other down only where bouts surely say 
   int wrong = 0;
   for (int trial = 0; trial < 400; ++trial) {
     std::vector<double> none, some;
-    for (int bout = 0; bout < 9; ++bout) {
+    for (int round = 0; round < 9; ++round) {
       none.push_back(1 + noise(random));
       some.push_back(1.5 + noise(random));
     }
@@ -179,10 +204,10 @@ TEST_CASE("emulated devices and those that share a core are not measured togethe
   CHECK(DevicesToMeasureTogether(devices, {}, "s").empty());
 }
 
-TEST_CASE("devices are measured together with the largest micro-batch that is short, for many repetitions") {
+TEST_CASE("devices are measured together with the largest micro-batch that is short, for many rounds") {
   const SharingDevices sharing{"tower", {Devices()[0], Devices()[1]}};
   Cluster cluster;
-  for (const auto& [kind, seconds] : {std::pair("fast", 0.01), std::pair("slow", 0.03)}) {
+  for (const auto& [kind, seconds] : {std::pair("fast", 0.002), std::pair("slow", 0.006)}) {
     DeviceProfile& profile = cluster.profiles.emplace_back();
     profile.device_kind = kind;
     profile.shape = "s";
@@ -193,13 +218,18 @@ TEST_CASE("devices are measured together with the largest micro-batch that is sh
     }
   }
   const TogetherTask task = TogetherTaskFor(sharing, cluster, "s");
-  CHECK(task.micro_batch_sequences == 4);  // two layers of the slow one take 0.24 s
-  CHECK(task.seconds == Approx(12 * 0.24));
-  CHECK(task.most_bouts > 1);
+  CHECK(task.micro_batch_sequences == 4);  // two layers of the slow one take 0.048 s
+  CHECK(task.turn_seconds == Approx(4 * 0.048));
+  CHECK(task.seconds == Approx(64 * 3 * 4 * 0.048));
   CHECK(TogetherTaskFor(sharing, cluster, "another").micro_batch_sequences == 1);
   for (ProfiledTimes& times : cluster.profiles[1].times) times.blocks.layer.forward_seconds = 100;
   CHECK(TogetherTaskFor(sharing, cluster, "s").micro_batch_sequences == 1);
-  CHECK(TogetherTaskFor(sharing, cluster, "s").seconds == 8);
+  CHECK(TogetherTaskFor(sharing, cluster, "s").turn_seconds == 2);
+  CHECK(TogetherTaskFor(sharing, cluster, "s").seconds == 45);
+  for (DeviceProfile& profile : cluster.profiles) {
+    for (ProfiledTimes& times : profile.times) times.blocks.layer.forward_seconds = 1e-5;
+  }
+  CHECK(TogetherTaskFor(sharing, cluster, "s").seconds == Approx(12 * 3 * 0.05));  // nothing to be learnt
 }
 
 TEST_CASE("devices that are too small are left out with the reason") {

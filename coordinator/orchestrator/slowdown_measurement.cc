@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/problem/processors.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/wire/cluster_codec.h"
@@ -20,18 +19,16 @@
 namespace medley {
 namespace {
 
-// Repetitions are no longer than this where a smaller micro-batch was measured, and there are so many of
-// them.
-constexpr double kLongestRepetitionSeconds = 0.25, kRepetitions = 12;
-constexpr double kLeastSeconds = 0.4, kMostSeconds = 8;
-// Bouts end when they agree like this, but not before so many, nor after so many and so long.
-constexpr double kEnoughStandardError = 0.008;
-constexpr int kFewestBouts = 3, kMostBouts = 9;
-constexpr absl::Duration kMostTime = absl::Seconds(60);
+// Repetitions are no longer than this where a smaller micro-batch was measured, and a turn has room for so many.
+constexpr double kLongestRepetitionSeconds = 0.05, kRepetitions = 4;
+constexpr double kLeastTurnSeconds = 0.05, kMostTurnSeconds = 2;
+// Below this a step's length is not the devices' computing, and a few rounds do.
+constexpr double kWorthMeasuringSeconds = 0.01;
+constexpr int kFewRounds = 12, kManyRounds = 64;
+constexpr double kMostSeconds = 45;
 // What is less says nothing.
 constexpr double kLeastFactor = 1.01;
-// Below this a step's length is not the devices' computing.
-constexpr double kWorthMeasuringTwiceSeconds = 0.02;
+constexpr double kMostFactor = 1000;
 // Layers that a repetition is of.
 constexpr double kLayers = 2;
 
@@ -94,12 +91,15 @@ TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& clust
     task.micro_batch_sequences = size;
     repetition_seconds = kLayers * layer_seconds;
   }
-  task.seconds = std::clamp(kRepetitions * repetition_seconds, kLeastSeconds, kMostSeconds);
-  task.most_bouts = repetition_seconds >= kWorthMeasuringTwiceSeconds ? kMostBouts : 1;
+  task.turn_seconds = std::clamp(kRepetitions * repetition_seconds, kLeastTurnSeconds, kMostTurnSeconds);
+  const int rounds = repetition_seconds >= kWorthMeasuringSeconds ? kManyRounds : kFewRounds;
+  const double turns = static_cast<double>(sharing.devices.size()) + 1;
+  task.seconds = std::min(rounds * turns * task.turn_seconds, kMostSeconds);
   return task;
 }
 
 SharedFactor FactorOf(std::vector<double> ratios) {
+  if (ratios.empty()) return {};
   const auto median = [](std::vector<double> values) {
     std::sort(values.begin(), values.end());
     const size_t half = values.size() / 2;
@@ -109,7 +109,7 @@ SharedFactor FactorOf(std::vector<double> ratios) {
   std::vector<double> distances;
   for (const double ratio : ratios) distances.push_back(std::abs(ratio - middle));
   // As of a normal distribution: its deviation is 1.4826 times the median distance, and a median errs by 1.25
-  // times as much as a mean. Of few bouts the distances are too small more often than not.
+  // times as much as a mean. Of few rounds the distances are too small more often than not.
   const double count = static_cast<double>(ratios.size());
   SharedFactor result;
   result.spread = 1.4826 * median(distances) / middle;
@@ -136,102 +136,54 @@ AttemptEnd SlowdownMeasurement::Measure(const v1::JobSpec& spec, const std::stri
 
 AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::string& shape,
                                             const SharingDevices& sharing, const TogetherTask& task) {
-  std::vector<ClusterDeviceLocation> kinds;  // the first of each
-  for (const ClusterDeviceLocation& device : sharing.devices) {
-    const bool known = std::any_of(kinds.begin(), kinds.end(), [&](const ClusterDeviceLocation& other) {
-      return other.device.kind == device.device.kind;
-    });
-    if (!known) kinds.push_back(device);
-  }
   std::vector<std::string> names;
   for (const ClusterDeviceLocation& device : sharing.devices) names.push_back(FullName(device));
   progress_(absl::StrCat("measuring together ", absl::StrJoin(names, ", ")));
-
-  const size_t count = sharing.devices.size();
-  std::map<std::string, double> alone_seconds;  // by kind, of the bout
-  std::vector<double> together_seconds(count, 0);
-  const auto alone = [&]() -> AttemptEnd {
-    for (const ClusterDeviceLocation& device : kinds) {
-      Timed timed = Time(spec, {device}, task);
-      if (!timed.end.status.ok()) return std::move(timed.end);
-      alone_seconds[device.device.kind] = timed.times[0].blocks.layer.Seconds();
-    }
-    std::reverse(kinds.begin(), kinds.end());
-    return {};
-  };
-  const auto together = [&]() -> AttemptEnd {
-    Timed timed = Time(spec, sharing.devices, task);
-    if (!timed.end.status.ok()) return std::move(timed.end);
-    for (size_t d = 0; d < count; ++d) together_seconds[d] = timed.times[d].blocks.layer.Seconds();
-    return {};
-  };
-  const absl::Time begin = Now();
-  std::vector<std::vector<double>> ratios(count);  // of each device, a bout each
-  const auto agree = [&] {
-    return std::all_of(ratios.begin(), ratios.end(), [](const std::vector<double>& its) {
-      return FactorOf(its).standard_error <= kEnoughStandardError;
-    });
-  };
-  for (int bout = 0; bout < task.most_bouts; ++bout) {
-    if (bout >= kFewestBouts && (agree() || Now() - begin > kMostTime)) break;
-    // In turns, so that a speed that drifts counts for both.
-    if (bout % 2 == 0) {
-      if (AttemptEnd end = alone(); !end.status.ok()) return end;
-    }
-    if (AttemptEnd end = together(); !end.status.ok()) return end;
-    if (bout % 2 == 1) {
-      if (AttemptEnd end = alone(); !end.status.ok()) return end;
-    }
-    for (size_t d = 0; d < count; ++d) {
-      const double seconds = alone_seconds[sharing.devices[d].device.kind];
-      ratios[d].push_back(seconds > 0 ? together_seconds[d] / seconds : 1);
-    }
-  }
-
-  HostSlowdown slowdown{.host = sharing.host, .shape = shape};
-  for (size_t d = 0; d < count; ++d) {
-    const SharedFactor factor = FactorOf(ratios[d]);
-    slowdown.devices.push_back({.device = names[d],
-                                .device_kind = sharing.devices[d].device.kind,
-                                .factor = std::clamp(factor.factor, 1.0, 1000.0),
-                                .spread = factor.spread});
-  }
-  slowdown.measured_at_seconds = UnixSecondsNow();
-  slowdown.provenance = absl::StrFormat("layers of %d windows for %.1f s, alone and all at once, in %d bouts",
-                                        task.micro_batch_sequences, task.seconds, ratios[0].size());
-  return {.status = store_.PutHostSlowdown(EncodeSlowdown(slowdown))};
-}
-
-SlowdownMeasurement::Timed SlowdownMeasurement::Time(const v1::JobSpec& spec,
-                                                     const std::vector<ClusterDeviceLocation>& devices,
-                                                     const TogetherTask& task) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
-  if (!attempt.ok()) return {.end = {.status = attempt.status()}};
+  if (!attempt.ok()) return {.status = attempt.status()};
+  const size_t count = sharing.devices.size();
   std::vector<AttemptTask> tasks;
-  for (const ClusterDeviceLocation& device : devices) {
+  for (size_t d = 0; d < count; ++d) {
     AttemptTask& one =
-        tasks.emplace_back(TaskOn(device, absl::StrCat("together/", *attempt, "/", tasks.size()), *attempt));
+        tasks.emplace_back(TaskOn(sharing.devices[d], absl::StrCat("together/", *attempt, "/", d), *attempt));
     v1::ProfileTask& profile = *one.request.mutable_profile();
     *profile.mutable_spec() = spec;
     profile.add_micro_batch_sizes(static_cast<uint32_t>(task.micro_batch_sequences));
     profile.set_together_seconds(task.seconds);
+    profile.set_turn_seconds(task.turn_seconds);
+    profile.set_devices_of_host(static_cast<uint32_t>(count));
+    profile.set_place_on_host(static_cast<uint32_t>(d));
   }
   Mutex mutex;
-  std::vector<std::optional<ProfiledTimes>> heard(devices.size());
-  Timed timed;
-  timed.end = run_(std::move(tasks), {.event = [&](int index, const v1::WorkerEvent& event) {
-                     MutexLock lock(mutex);
-                     if (event.has_profile() && event.profile().times_size() == 1)
-                       heard[index] = DecodeTimes(event.profile().times(0));
-                   }});
-  if (!timed.end.status.ok()) return timed;
-  for (size_t d = 0; d < devices.size(); ++d) {
-    if (!heard[d])
-      return {.end = {.status = absl::InternalError(
-                          absl::StrCat(FullName(devices[d]), " ended without a profile"))}};
-    timed.times.push_back(*std::move(heard[d]));
+  std::vector<std::optional<v1::SharedTurns>> heard(count);
+  AttemptEnd end = run_(std::move(tasks), {.event = [&](int index, const v1::WorkerEvent& event) {
+                          MutexLock lock(mutex);
+                          if (event.has_shared_turns()) heard[index] = event.shared_turns();
+                        }});
+  if (!end.status.ok()) return end;
+
+  HostSlowdown slowdown{.host = sharing.host, .shape = shape};
+  int rounds = 0;
+  for (size_t d = 0; d < count; ++d) {
+    // An agent of an older version says nothing of turns.
+    const v1::SharedTurns turns = heard[d].value_or(v1::SharedTurns());
+    const SharedFactor passes = FactorOf({turns.pass_ratios().begin(), turns.pass_ratios().end()});
+    const SharedFactor updates = FactorOf({turns.update_ratios().begin(), turns.update_ratios().end()});
+    slowdown.devices.push_back({.device = names[d],
+                                .device_kind = sharing.devices[d].device.kind,
+                                .factor = std::min(passes.factor, kMostFactor),
+                                .update_factor = std::min(updates.factor, kMostFactor),
+                                .spread = passes.spread});
+    rounds = d == 0 ? turns.pass_ratios_size() : std::min(rounds, turns.pass_ratios_size());
   }
-  return timed;
+  if (rounds == 0)
+    progress_(absl::StrCat("not all of ", absl::StrJoin(names, ", "),
+                           " said how much they slow each other down: they count as not doing so"));
+  slowdown.measured_at_seconds = UnixSecondsNow();
+  slowdown.provenance =
+      absl::StrFormat("layers of %d windows, alone and all at once in turns of %.2f s, in %d rounds",
+                      task.micro_batch_sequences, task.turn_seconds, rounds);
+  return {.status = store_.PutHostSlowdown(EncodeSlowdown(slowdown))};
 }
 
 }  // namespace medley

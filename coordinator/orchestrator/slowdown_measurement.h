@@ -26,25 +26,22 @@ std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDe
                                                      absl::Span<const HostSlowdown> known,
                                                      const std::string& shape);
 
-// How devices of a host are measured beside each other.
+// How devices of a host are measured beside each other: in turns, alone and all at once (HostTurns).
 struct TogetherTask {
   int micro_batch_sequences = 1;
-  double seconds = 0;
-  // The most bouts, each of alone and together, until what they say agrees: a machine whose speed drifts
-  // deceives nobody.
-  int most_bouts = 1;
+  double turn_seconds = 0, seconds = 0;
 };
 // By the profiles of `shape` that `cluster` has of the devices' kinds: the largest measured micro-batch whose
-// repetitions are short, and for so long that there are enough of them. Pure.
+// repetitions are short, some of which a turn has room for, and for so many rounds that they agree. Pure.
 TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& cluster, const std::string& shape);
 
-// What bouts say of a device: how many times as long it took together as alone just before or after.
+// What rounds say of a device: how many times as long it took together as alone just before or after.
 struct SharedFactor {
   double factor = 1;          // their median, or 1 where that is not surely more
-  double spread = 0;          // of one bout, relative
+  double spread = 0;          // of one round, relative
   double standard_error = 0;  // of the median, relative
 };
-// `ratios` is not empty. Pure.
+// No ratios: 1. Pure.
 SharedFactor FactorOf(std::vector<double> ratios);
 
 // Measures how much the devices of each host slow each other down, and puts it in the store.
@@ -55,22 +52,15 @@ class SlowdownMeasurement {
   SlowdownMeasurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress)
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
-  // In bouts, each device kind of a host alone, one after another, then all devices at once, or the other way
-  // round, until the bouts agree. `cluster` has the profiles that the times are chosen by. Blocks, for
-  // seconds a host. Where a block does not fit a device the host's devices count as not slowing each other
-  // down. Other errors: those of the tasks, naming the device; the store's.
+  // All devices of a host at once, which take turns by its clock. `cluster` has the profiles that the times are chosen
+  // by. Blocks, for up to a minute a host. Where a block does not fit a device, or an agent is too old to take turns, the
+  // host's devices count as not slowing each other down. Other errors: those of the tasks, naming the device; the store's.
   AttemptEnd Measure(const v1::JobSpec& spec, const std::string& shape,
                      const std::vector<ClusterDeviceLocation>& devices, const Cluster& cluster);
 
  private:
-  struct Timed {
-    AttemptEnd end;
-    std::vector<ProfiledTimes> times;  // parallel to the devices
-  };
   AttemptEnd MeasureHost(const v1::JobSpec& spec, const std::string& shape, const SharingDevices& sharing,
                          const TogetherTask& task);
-  Timed Time(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& devices,
-             const TogetherTask& task);
 
   Store& store_;
   const RunAttempt run_;

@@ -72,13 +72,15 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
     RETURN_IF_ERROR(CheckTimes(problem, absl::StrCat(field, ".shares[", s, "]"), device.shares[s].times));
   RETURN_IF_ERROR(CheckNumber(field + ".update_seconds_per_parameter", device.update_seconds_per_parameter));
   RETURN_IF_ERROR(CheckNumber(field + ".norm_seconds_per_parameter", device.norm_seconds_per_parameter));
-  RETURN_IF_ERROR(CheckNumber(field + ".shared_slowdown", device.shared_slowdown));
-  if (device.shared_slowdown < 1) {
-    return Invalid(absl::StrCat(field, ".shared_slowdown: ", device.shared_slowdown, "; must be at least 1"));
-  }
-  if (device.shared_with < 0 || (device.shared_with == 0 && device.shared_slowdown > 1)) {
-    return Invalid(absl::StrCat(field, ".shared_with: ", device.shared_with, "; must be at least ",
-                                device.shared_slowdown > 1 ? "1 where shared_slowdown is more than 1" : "0"));
+  for (const auto& [name, slowdown] : {std::pair(".shared_slowdown", device.shared_slowdown),
+                                       std::pair(".shared_update_slowdown", device.shared_update_slowdown)}) {
+    RETURN_IF_ERROR(CheckNumber(field + name, slowdown));
+    if (slowdown < 1) return Invalid(absl::StrCat(field, name, ": ", slowdown, "; must be at least 1"));
+    if (device.shared_with < 0 || (device.shared_with == 0 && slowdown > 1)) {
+      return Invalid(
+          absl::StrCat(field, ".shared_with: ", device.shared_with, "; must be at least ",
+                       slowdown > 1 ? absl::StrCat("1 where ", name + 1, " is more than 1") : "0"));
+    }
   }
   RETURN_IF_ERROR(CheckNumber(field + ".price_per_hour", device.price_per_hour));
   return CheckNumber(field + ".copy_bytes_per_parameter", device.room.copy_bytes_per_parameter);

@@ -141,15 +141,19 @@ class Generator {
   // problem. Where devices have no host yet, all are on one.
   void MakeSlowdowns() {
     std::map<std::string, double> by_kind;
+    std::map<std::string, int> cores_by_kind;
     const int not_planned_with = Integer(0, 1);
     for (DeviceCost& device : problem_.devices) {
       if (device.host < 0) device.host = 1000;
+      device.cores = cores_by_kind.emplace(device.kind, Integer(0, 2)).first->second;
       const double factor = by_kind.emplace(device.kind, 1 + Integer(0, 2) * Real(0, 0.5)).first->second;
       const auto on_host =
           std::count_if(problem_.devices.begin(), problem_.devices.end(),
                         [&](const DeviceCost& d) { return d.host == device.host || d.host < 0; });
       device.shared_with = static_cast<int>(on_host) - 1 + not_planned_with;
-      if (device.shared_with > 0) device.shared_slowdown = factor;
+      if (device.shared_with == 0) continue;
+      device.shared_slowdown = factor;
+      device.shared_update_slowdown = factor > 1 ? 2 : 1;
     }
   }
 

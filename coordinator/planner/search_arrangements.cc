@@ -23,12 +23,13 @@ bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vect
   return false;
 }
 
-// Two units of one host may slow each other down.
+// Two units of one host may slow each other down, and sums with other routes a unit's passes.
 bool SlowsDown(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
   std::set<int> hosts;
   for (const std::vector<int>& list : lists) {
     for (const int d : list) {
       const DeviceCost& device = problem.devices[d];
+      if (lists.size() > 1 && SumsOnCores(device)) return true;
       if (device.shared_with > 0 && device.host >= 0 && !hosts.insert(device.host).second) return true;
     }
   }

@@ -20,7 +20,7 @@ constexpr size_t kImproved = 30;
 constexpr int64_t kStagesAnInstruction = 40, kChoiceInstructions = 50;
 
 PlanningProblem Unslowed(PlanningProblem problem) {
-  for (DeviceCost& device : problem.devices) device.shared_slowdown = 1;
+  for (DeviceCost& device : problem.devices) device.shared_slowdown = device.shared_update_slowdown = 1;
   return problem;
 }
 

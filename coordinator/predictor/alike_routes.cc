@@ -227,8 +227,9 @@ class AlikeRoutes {
   // Makes a device what it is while all that the plan uses of its host compute.
   void Slow(DeviceCost& cost) const {
     if (cost.shared_with <= 0) return;
-    const double others = std::min(used_on_host_.at(cost.host) - 1, cost.shared_with);
-    const double factor = 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
+    const int others = used_on_host_.at(cost.host) - 1;
+    const double factor = SlowdownBeside(cost, cost.shared_slowdown, others);
+    const double of_updates = SlowdownBeside(cost, cost.shared_update_slowdown, others);
     const auto slow = [&](std::vector<BlockTimes>& times) {
       for (BlockTimes& of : times) {
         for (PassTimes* pass : {&of.embedding, &of.layer, &of.head}) {
@@ -239,9 +240,15 @@ class AlikeRoutes {
       }
     };
     slow(cost.times);
-    for (ShareCost& share : cost.shares) slow(share.times);
+    cost.update_seconds_per_parameter *= of_updates;
+    cost.norm_seconds_per_parameter *= of_updates;
+    for (ShareCost& share : cost.shares) {
+      slow(share.times);
+      share.update_seconds_per_parameter *= of_updates;
+      share.norm_seconds_per_parameter *= of_updates;
+    }
     cost.shared_with = 0;
-    cost.shared_slowdown = 1;
+    cost.shared_slowdown = cost.shared_update_slowdown = 1;
   }
 
   // When the last backward of a group has gone through the segments from `segment` on.

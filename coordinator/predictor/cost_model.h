@@ -41,6 +41,7 @@ struct DeviceCost {
   // How many times longer it computes while all of so many other devices of its host compute, too, that the
   // factor was measured beside; in between in proportion to how many do. 1: they do not slow it down.
   double shared_slowdown = 1;
+  double shared_update_slowdown = 1;  // likewise of norms and updates, which memory bounds
   int shared_with = 0;
   DeviceRoom room;
   Dtype activations = Dtype::kF32;  // what it stores them as, and was measured with
@@ -68,6 +69,13 @@ struct DeviceCost {
 // Whether two devices take the same time for everything, with whole blocks, and have the same memory
 // and price.
 bool SameCost(const DeviceCost& a, const DeviceCost& b);
+
+// Whether a device's cores exchange and add what it sums: its memory is the host's.
+bool SumsOnCores(const DeviceCost& device);
+
+// How many times longer a device takes for what `shared` is of, its shared_slowdown or shared_update_slowdown, while
+// `others` of its host compute, too.
+double SlowdownBeside(const DeviceCost& device, double shared, int others);
 
 // Sums of the same prices in another order are the same price, up to that factor.
 constexpr double kSamePrice = 1 + 1e-9;

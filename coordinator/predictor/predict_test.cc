@@ -188,6 +188,27 @@ TEST_CASE("copies that a device's own cores make take from what computes") {
   CHECK(many == Approx(engines).epsilon(0.05));
 }
 
+TEST_CASE("sums of gradients take from what the same cores compute") {
+  PlanningProblem problem = Uniform(2, 2, 4);
+  problem.forced_all_reduce = CollectiveAlgorithm::kRing;
+  const double bytes = 4.0 * static_cast<double>(ModelElements(problem.shape.model));
+  for (LinkCost& link : problem.links.each()) link = Link(0, kInstant, bytes);  // all in a second
+  const Plan plan = Replicas(4, {2, 2});
+  const auto seconds = [&](int cores) {
+    for (DeviceCost& device : problem.devices) device.cores = cores;
+    return *PredictStepSeconds(problem, plan);
+  };
+  // Beside what computes but for the last bucket's; on the one core that computes all of it takes its time.
+  const double hidden = seconds(0), one = seconds(1), many = seconds(64);
+  CHECK(one == Approx(2 * 6 + 1).epsilon(1e-12));
+  CHECK(hidden < one - 0.1);
+  CHECK(many > hidden);
+  CHECK(many == Approx(hidden).epsilon(0.01));
+  // Memory of its own is summed by other means.
+  for (DeviceCost& device : problem.devices) device.has_own_memory = true;
+  CHECK(seconds(1) < one - 0.1);
+}
+
 TEST_CASE(
     "activations that live on the host are copied beside what computes, and waited for where that is "
     "slower") {
@@ -520,6 +541,19 @@ TEST_CASE("devices of a host slow each other down while they compute at the same
   // All three: all of it, then half, then none.
   CHECK(*PredictStepSeconds(problem, Replicas(4, {1, 2, 5})) ==
         Approx(6 * 1.5 + 6 * 1.25 + 3 * 6).epsilon(1e-12));
+  // Norms and updates, which memory bounds, by a factor of their own.
+  PlanningProblem updates = problem;
+  for (DeviceCost& device : updates.devices) {
+    device.shared_slowdown = 1;
+    device.update_seconds_per_parameter = 2e-3;
+  }
+  const double even_seconds = *PredictStepSeconds(updates, Replicas(4, {4, 4}));
+  for (DeviceCost& device : updates.devices) device.shared_update_slowdown = 3;
+  const double slowed_seconds = *PredictStepSeconds(updates, Replicas(4, {4, 4}));
+  const double of_updates = even_seconds - 4 * 6;
+  CHECK(of_updates > 0);
+  CHECK(slowed_seconds ==
+        Approx(4 * 6 + 2 * of_updates).epsilon(1e-12));  // one of two others: 1 + (3 - 1) / 2
   // A device of another host takes no part, nor one that was not measured with them.
   problem.devices[1].host = 5;
   CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));

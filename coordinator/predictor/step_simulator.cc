@@ -279,6 +279,7 @@ void StepSimulator::BuildTasks(const Plan& plan) {
   first_scalars_key_ = first_slice_key_ + steps * SegmentCount(problem_.shape.model) * largest_unit_;
   joint_task_.assign(first_scalars_key_ + steps, -1);
   part_task_.clear();
+  summing_cores_.clear();
   meetings_.assign(plan.units.size(), {});
   tasks_.clear();
   edges_.clear();
@@ -519,8 +520,20 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
     // A ring's first half scatters sums, its second half gathers.
     const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
     tasks_[task].work_seconds = part * reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
+    tasks_[task].summing_cores = SummingCores(devices);
+    if (tasks_[task].summing_cores >= 0) tasks_[task].resource = Resource::kSummingCores;
   }
   return task;
+}
+
+int StepSimulator::SummingCores(const std::vector<int>& devices) {
+  std::vector<int> summing;
+  for (const int device : devices) {
+    if (SumsOnCores(problem_.devices[device])) summing.push_back(device);
+  }
+  if (summing.empty()) return -1;
+  summing_cores_.push_back(std::move(summing));
+  return static_cast<int>(summing_cores_.size()) - 1;
 }
 
 // Beside what the device computes, and beside copies the other way; on the cores that compute, where these copy.
@@ -538,8 +551,9 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
                                                        const Instruction& instruction) {
   const RankCost& cost = costs_[rank];
   const auto only = [](int task) { return InstructionTasks{task, -1, task}; };
-  const auto computation = [&](double seconds) {
+  const auto update = [&](double seconds) {
     const int task = Computation(rank, seconds);
+    tasks_[task].updates = true;
     return InstructionTasks{task, task, task};
   };
   switch (instruction.kind) {
@@ -554,13 +568,13 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
     case InstructionKind::kGatherGradient:
       return only(GatherTask(rank, instruction));
     case InstructionKind::kNormGradients:
-      return computation(instruction.blocks.size() > 0 ? cost.layer_norm_seconds : cost.norm_seconds);
+      return update(instruction.blocks.size() > 0 ? cost.layer_norm_seconds : cost.norm_seconds);
     case InstructionKind::kUpdateParameters:
-      return computation(instruction.blocks.size() > 0 ? cost.layer_update_seconds : cost.update_seconds);
+      return update(instruction.blocks.size() > 0 ? cost.layer_update_seconds : cost.update_seconds);
     case InstructionKind::kAdvanceParameters:
-      return computation(kAdvanceOverUpdate * cost.update_seconds);
+      return update(kAdvanceOverUpdate * cost.update_seconds);
     case InstructionKind::kZeroGradients:
-      return computation(cost.layer_zero_seconds);
+      return update(cost.layer_zero_seconds);
     case InstructionKind::kFetch:
     case InstructionKind::kStore:
       return only(CopyTask(cost.device, instruction));

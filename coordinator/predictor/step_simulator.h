@@ -48,7 +48,8 @@ class StepSimulator {
   int64_t simulated_instructions() const { return simulated_instructions_; }
 
  private:
-  enum class Resource : uint8_t { kNone, kProcessor, kCopyingCore, kLink };
+  // The last one: a core of each device of a sum that sums on the cores it computes on.
+  enum class Resource : uint8_t { kNone, kProcessor, kCopyingCore, kLink, kSummingCores };
   struct Task {
     Resource resource = Resource::kNone;
     double latency_seconds = 0;  // before `work_seconds`, using nothing
@@ -57,6 +58,8 @@ class StepSimulator {
     int waits_for = 0;           // tasks not done yet
     int first_edge = -1;         // into edges_: tasks that wait for this one
     double start_seconds = 0, end_seconds = -1;
+    bool updates = false;    // of a computation: memory bounds it, as norms and updates
+    int summing_cores = -1;  // into summing_cores_
   };
   struct Edge {
     int task;
@@ -118,6 +121,8 @@ class StepSimulator {
                                           const RankCosts& costs) const;
   // A collective of a slice.
   int SliceTask(Rank rank, const Instruction& instruction);
+  // Of these devices those that sum on their cores, into summing_cores_; -1: none does.
+  int SummingCores(const std::vector<int>& devices);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -153,7 +158,7 @@ class StepSimulator {
   int NextToEnd(double now);
   void Occupy(const Running& running, int change);
   double ShareOf(const Running& running) const;
-  double SlowdownOf(int device) const;
+  double SlowdownOf(const Task& task) const;
   // How many times longer what runs on the cores of `device` takes than alone: the threads on them get equal parts.
   double SharingOfCores(int device) const;
 
@@ -186,9 +191,10 @@ class StepSimulator {
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
   std::vector<Running> running_;
-  std::vector<int> computing_, copying_;  // running tasks of a processor
-  std::vector<int> sending_, receiving_;  // likewise, of a device's ends
-  std::vector<int> computing_on_host_;    // likewise, of the devices with a host_
+  std::vector<std::vector<int>> summing_cores_;  // devices
+  std::vector<int> computing_, copying_;         // running tasks of a processor; what sums counts as copying
+  std::vector<int> sending_, receiving_;         // likewise, of a device's ends
+  std::vector<int> computing_on_host_;           // likewise, of the devices with a host_
   int64_t simulated_instructions_ = 0;
 };
 

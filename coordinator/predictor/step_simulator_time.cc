@@ -73,6 +73,9 @@ void StepSimulator::Occupy(const Running& running, int change) {
     if (host_[task.from] >= 0) computing_on_host_[host_[task.from]] += change;
   }
   if (running.resource == Resource::kCopyingCore) copying_[processor_[task.from]] += change;
+  if (running.resource == Resource::kSummingCores) {
+    for (const int device : summing_cores_[task.summing_cores]) copying_[processor_[device]] += change;
+  }
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
     receiving_[task.to] += change;
@@ -85,16 +88,22 @@ double StepSimulator::ShareOf(const Running& running) const {
     case Resource::kNone:
       return 1;
     case Resource::kProcessor:
-      return SharingOfCores(task.from) * SlowdownOf(task.from);
+      return SharingOfCores(task.from) * SlowdownOf(task);
     case Resource::kCopyingCore:
       return SharingOfCores(task.from);
     case Resource::kLink:
       return std::max(sending_[task.from], receiving_[task.to]);
+    case Resource::kSummingCores: {
+      double share = 1;
+      for (const int device : summing_cores_[task.summing_cores])
+        share = std::max(share, SharingOfCores(device));
+      return share;
+    }
   }
   return 1;
 }
 
-// A computation has a thread on each core, a copy one in all.
+// A computation has a thread on each core, a copy or a sum one in all.
 double StepSimulator::SharingOfCores(int device) const {
   const int computing = computing_[processor_[device]], copying = copying_[processor_[device]];
   if (copying == 0) return computing;
@@ -103,11 +112,11 @@ double StepSimulator::SharingOfCores(int device) const {
 }
 
 // A device computes one thing at a time, so the computations on its host are the devices that compute.
-double StepSimulator::SlowdownOf(int device) const {
-  if (host_[device] < 0) return 1;
-  const DeviceCost& cost = problem_.devices[device];
-  const double others = std::min(computing_on_host_[host_[device]] - 1, cost.shared_with);
-  return 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
+double StepSimulator::SlowdownOf(const Task& task) const {
+  if (host_[task.from] < 0) return 1;
+  const DeviceCost& device = problem_.devices[task.from];
+  const double shared = task.updates ? device.shared_update_slowdown : device.shared_slowdown;
+  return SlowdownBeside(device, shared, computing_on_host_[host_[task.from]] - 1);
 }
 
 // Brings what runs up to date with its shares; the index of what ends first. Ends that no change of shares

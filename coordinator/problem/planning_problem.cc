@@ -268,21 +268,28 @@ void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& clus
     if (on_processor[costs[d].processor] > 1) continue;
     const HostSlowdown* slowdown = FindSlowdown(cluster, HostOf(*devices[d].node), shape);
     if (slowdown == nullptr || slowdown->devices.size() < 2) continue;
-    double sum = 0, slowest = 1;
+    double sum = 0, sum_of_updates = 0, slowest = 1;
     int of_kind = 0;
     bool known = false;
     for (const SharedSlowdown& shared : slowdown->devices) {
       const double slower = std::max(1.0, shared.factor * FactorOrOne(shared.correction));
-      slowest = std::max(slowest, slower);
+      const double of_updates =
+          std::max(1.0, shared.update_factor > 0 ? shared.update_factor : shared.factor);
+      slowest = std::max({slowest, slower, of_updates});
       known |= shared.device == costs[d].name;
       if (shared.device_kind != costs[d].kind) continue;
       sum += slower;
+      sum_of_updates += of_updates;
       ++of_kind;
     }
     if (!known || of_kind == 0 || slowest < kLeastSlowdown) continue;
-    const double factor = std::round(100 * sum / of_kind) / 100;
+    const auto mean = [&](double of) {
+      const double factor = std::round(100 * of / of_kind) / 100;
+      return factor < kLeastSlowdown ? 1 : factor;
+    };
     costs[d].shared_with = static_cast<int>(slowdown->devices.size()) - 1;
-    costs[d].shared_slowdown = factor < kLeastSlowdown ? 1 : factor;
+    costs[d].shared_slowdown = mean(sum);
+    costs[d].shared_update_slowdown = mean(sum_of_updates);
   }
 }
 

@@ -179,7 +179,8 @@ TEST_CASE("devices of a host slow each other down as was measured, equally for a
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
   REQUIRE(problem.status().ToString() == "OK");
   for (const int d : {0, 3}) {
-    CHECK(problem->devices[d].shared_slowdown == Approx(1.26));  // hundredths
+    CHECK(problem->devices[d].shared_slowdown == Approx(1.26));         // hundredths
+    CHECK(problem->devices[d].shared_update_slowdown == Approx(1.26));  // nothing else is known
     CHECK(problem->devices[d].shared_with == 2);
   }
   for (const int d : {1, 2}) {  // on one processor: they slow each other down anyway
@@ -196,6 +197,10 @@ TEST_CASE("devices of a host slow each other down as was measured, equally for a
 
   for (SharedSlowdown& shared : cluster.slowdowns[0].devices) shared.factor = 1.015;
   CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_with == 0);  // noise
+  for (SharedSlowdown& shared : cluster.slowdowns[0].devices) shared.update_factor = 1.8;
+  CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == 1);
+  CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_update_slowdown == Approx(1.8));
+  for (SharedSlowdown& shared : cluster.slowdowns[0].devices) shared.update_factor = 1;
   // What jobs taught counts, also where the measurement found nothing; nobody is faster for company.
   for (SharedSlowdown& shared : cluster.slowdowns[0].devices) shared.correction = {.factor = 1.2};
   CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == Approx(1.22));

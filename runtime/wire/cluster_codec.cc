@@ -165,8 +165,12 @@ HostSlowdown DecodeSlowdown(const v1::HostSlowdown& slowdown) {
   HostSlowdown decoded{
       slowdown.host(), slowdown.shape(), {}, slowdown.measured_at_seconds(), slowdown.provenance()};
   for (const v1::SharedSlowdown& shared : slowdown.devices()) {
-    SharedSlowdown& device = decoded.devices.emplace_back(
-        SharedSlowdown{shared.device(), shared.device_kind(), shared.factor(), shared.spread(), {}});
+    SharedSlowdown& device =
+        decoded.devices.emplace_back(SharedSlowdown{.device = shared.device(),
+                                                    .device_kind = shared.device_kind(),
+                                                    .factor = shared.factor(),
+                                                    .update_factor = shared.update_factor(),
+                                                    .spread = shared.spread()});
     if (shared.has_correction()) device.correction = DecodeCorrection(shared.correction());
   }
   return decoded;
@@ -181,6 +185,7 @@ v1::HostSlowdown EncodeSlowdown(const HostSlowdown& slowdown) {
     device.set_device(shared.device);
     device.set_device_kind(shared.device_kind);
     device.set_factor(shared.factor);
+    device.set_update_factor(shared.update_factor);
     device.set_spread(shared.spread);
     if (shared.correction) *device.mutable_correction() = EncodeCorrection(*shared.correction);
   }

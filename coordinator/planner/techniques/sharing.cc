@@ -67,18 +67,15 @@ std::vector<ModelShare> SharesOfUnit(const PlanningProblem& problem, const std::
   return SharesBySpeed(problem.shape.model, speeds);
 }
 
-// How much longer each of the devices of a unit computes because the others do.
-double SlowdownWithin(const PlanningProblem& problem, const SharedUnit& unit, int device) {
+// How much longer each of the devices of a unit takes for what `shared` is of because the others compute.
+double SlowdownWithin(const PlanningProblem& problem, const SharedUnit& unit, int device,
+                      double DeviceCost::*shared = &DeviceCost::shared_slowdown) {
   const DeviceCost& cost = problem.devices[device];
   const auto on_processor = std::count_if(unit.devices.begin(), unit.devices.end(), [&](int other) {
     return problem.devices[other].processor == cost.processor;
   });
-  double slowdown = static_cast<double>(on_processor);
-  if (cost.shared_with > 0) {
-    const double others = std::min<double>(static_cast<double>(unit.devices.size()) - 1, cost.shared_with);
-    slowdown *= 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
-  }
-  return slowdown;
+  return static_cast<double>(on_processor) *
+         SlowdownBeside(cost, cost.*shared, static_cast<int>(unit.devices.size()) - 1);
 }
 
 // A link between units whose ranks each carry a part.
@@ -126,10 +123,12 @@ class UnitCosts {
         Cover(rank->times[size], slowdown, cost.times[size]);
       const double part = static_cast<double>(SegmentElements(LocalModel(model, unit.shares[m]), layer)) /
                           static_cast<double>(SegmentElements(model, layer));
+      const double of_part =
+          part * SlowdownWithin(problem_, unit, unit.devices[m], &DeviceCost::shared_update_slowdown);
       cost.update_seconds_per_parameter =
-          std::max(cost.update_seconds_per_parameter, part * rank->update_seconds_per_parameter);
+          std::max(cost.update_seconds_per_parameter, of_part * rank->update_seconds_per_parameter);
       cost.norm_seconds_per_parameter =
-          std::max(cost.norm_seconds_per_parameter, part * rank->norm_seconds_per_parameter);
+          std::max(cost.norm_seconds_per_parameter, of_part * rank->norm_seconds_per_parameter);
     }
     AddExchanges(unit, cost);
     return cost;
