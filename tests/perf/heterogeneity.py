@@ -162,7 +162,9 @@ WAYS = {"data_parallel": {"max_stages": 1}, "pipeline": {"max_routes": 1}, "two_
 def run_group(bench, report, parts, ways, shared=False, computes=True):
     """parts: lists of devices, all of a list of one kind. Shared: one device of each part, by heads, too. computes: the devices do, so
     that a machine's drift, and what they share of it, matter."""
-    names = [f"{bench.group}_{way}" for way in [*ways, *(["tensor_parallel"] if shared else [])]]
+    # Where devices do not sum by the cores that compute, what one part of a micro-batch sums travels while another is computed.
+    shared_ways = {"tensor_parallel": 1, **({} if computes else {"tensor_parallel_in_parts": 2})} if shared else {}
+    names = [f"{bench.group}_{way}" for way in [*ways, *shared_ways]]
     wanted = [name for name in names if bench.flags.only is None or name in bench.flags.only]
     if not wanted:
         return
@@ -172,9 +174,10 @@ def run_group(bench, report, parts, ways, shared=False, computes=True):
     for way in ways:
         if f"{bench.group}_{way}" in wanted:
             mixed[f"{bench.group}_{way}"] = bench.run(way, **mixed_plan(bench, way))
-    if shared and f"{bench.group}_tensor_parallel" in wanted:
-        speeds = [1 / (len(part) * times[0]) for part, times in zip(parts, alone)]
-        mixed[f"{bench.group}_tensor_parallel"] = bench.run("tensor_parallel", plan=shared_plan(bench, parts, speeds))
+    speeds = [1 / (len(part) * times[0]) for part, times in zip(parts, alone)]
+    for way, exchange_parts in shared_ways.items():
+        if f"{bench.group}_{way}" in wanted:
+            mixed[f"{bench.group}_{way}"] = bench.run(way, plan=shared_plan(bench, parts, speeds, exchange_parts))
     at_once = None
     if computes:
         at_once = bench.at_once(parts, [times[0] for times in alone])
@@ -188,7 +191,7 @@ def run_group(bench, report, parts, ways, shared=False, computes=True):
     together = {kind: n for count in counts for kind, n in count.items()}
     for name in mixed:
         way = name[len(bench.group) + 1:]
-        if way == "tensor_parallel":
+        if way in shared_ways:
             every = [kinds[device] for part in parts for device in part]
             least = job.shared_step_seconds(every, bench.batch, bench.model["heads"])
         else:
@@ -236,7 +239,7 @@ def mixed_plan(bench, way):
     return {"plan": plan_of(size, [(bench.batch // size, stages)], bench.model["layers"] + 2)}
 
 
-def shared_plan(bench, parts, speeds):
+def shared_plan(bench, parts, speeds, exchange_parts):
     """All devices share every layer, in as many heads each as has the last of them done first; speeds: of one device of each part."""
     of_device = [speed for part, speed in zip(parts, speeds) for _ in part]
     heads = bench.model["heads"]
@@ -244,7 +247,7 @@ def shared_plan(bench, parts, speeds):
                  key=lambda shares: max(share / speed for share, speed in zip(shares, of_device)))
     size = bench.sizes[-1]
     columns, rows = 4 * bench.model["hidden"] // heads, bench.model["vocabulary"] // heads
-    unit = {"devices": sum(parts, []), "blocks": [{"first": 0, "end": bench.model["layers"] + 2}],
+    unit = {"devices": sum(parts, []), "blocks": [{"first": 0, "end": bench.model["layers"] + 2}], "exchange_parts": exchange_parts,
             "shares": [{"key_value_heads": n, "feed_forward": n * columns, "vocabulary": n * rows} for n in shares]}
     return {"units": [unit], "routes": [{"units": [0], "micro_batches": bench.batch // size, "micro_batch_sequences": size}]}
 
