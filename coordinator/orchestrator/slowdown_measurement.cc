@@ -19,13 +19,13 @@
 namespace medley {
 namespace {
 
-// Repetitions are no longer than this where a smaller micro-batch was measured, and a turn has room for so many.
-constexpr double kLongestRepetitionSeconds = 0.05, kRepetitions = 4;
+// Repetitions are no longer than this where a smaller micro-batch allows it, and a turn has room for so many.
+constexpr double kLongestRepetitionSeconds = 0.05, kRepetitions = 3;
 constexpr double kLeastTurnSeconds = 0.05, kMostTurnSeconds = 2;
 // Below this a step's length is not the devices' computing, and a few rounds do.
 constexpr double kWorthMeasuringSeconds = 0.01;
 constexpr int kFewRounds = 12, kManyRounds = 64;
-constexpr double kMostSeconds = 45;
+constexpr double kMostSeconds = 60;
 // What is less says nothing.
 constexpr double kLeastFactor = 1.01;
 constexpr double kMostFactor = 1000;
@@ -90,6 +90,11 @@ TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& clust
     if (repetition_seconds > 0 && kLayers * layer_seconds > kLongestRepetitionSeconds) break;
     task.micro_batch_sequences = size;
     repetition_seconds = kLayers * layer_seconds;
+  }
+  // One that was not measured takes about its part.
+  while (task.micro_batch_sequences > 1 && repetition_seconds > kLongestRepetitionSeconds) {
+    repetition_seconds *= static_cast<double>(task.micro_batch_sequences / 2) / task.micro_batch_sequences;
+    task.micro_batch_sequences /= 2;
   }
   task.turn_seconds = std::clamp(kRepetitions * repetition_seconds, kLeastTurnSeconds, kMostTurnSeconds);
   const int rounds = repetition_seconds >= kWorthMeasuringSeconds ? kManyRounds : kFewRounds;

@@ -32,7 +32,7 @@ struct TogetherTask {
   double turn_seconds = 0, seconds = 0;
 };
 // By the profiles of `shape` that `cluster` has of the devices' kinds: the largest measured micro-batch whose
-// repetitions are short, some of which a turn has room for, and for so many rounds that they agree. Pure.
+// repetitions are short, or a part of the smallest, some of which a turn has room for, and for so many rounds that they agree. Pure.
 TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& cluster, const std::string& shape);
 
 // What rounds say of a device: how many times as long it took together as alone just before or after.
