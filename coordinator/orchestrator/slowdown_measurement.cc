@@ -119,8 +119,10 @@ SharedFactor FactorOf(std::vector<double> ratios) {
   SharedFactor result;
   result.spread = 1.4826 * median(distances) / middle;
   result.standard_error = ratios.size() < 2 ? 0 : 1.25 * result.spread / std::sqrt(count - 1);
-  const bool surely_more = middle - 1 > 2 * result.standard_error * middle;
-  result.factor = surely_more && middle >= kLeastFactor ? middle : 1;
+  // What is little beside its error is mostly error: it counts for as much as it surely is.
+  const double more = std::max(0.0, middle - 1), error = result.standard_error * middle;
+  const double factor = more > 0 ? 1 + more * more * more / (more * more + error * error) : 1;
+  result.factor = factor >= kLeastFactor ? factor : 1;
   return result;
 }
 
