@@ -54,6 +54,7 @@ class AlikeRoutePredictor {
   std::vector<int> class_of_;
   std::unordered_map<std::string, int> device_by_name_;
   std::unordered_map<std::string, std::vector<double>> last_backwards_;
+  SumSamples samples_;
   std::map<std::vector<std::vector<int>>, std::unique_ptr<GroupSums>> sums_;
 };
 

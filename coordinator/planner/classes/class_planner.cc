@@ -234,7 +234,7 @@ class Planning {
     // Many replicas of few stages are planned for and predicted in no time, and may be the best.
     for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
       const SumModel& sums =
-          all.sums.try_emplace(routes->most, problem_, classes, routes->most).first->second;
+          all.sums.try_emplace(routes->most, predictor_, classes, routes->most).first->second;
       all.replicated.push_back(std::make_unique<Replicated>(problem_, classes, memories_, sums,
                                                             ShareOf(routes->least), host_layers_, *routes,
                                                             all.most_stages, degree));
@@ -282,7 +282,7 @@ class Planning {
       std::vector<int> devices;
       for (size_t host = 0; host < std::min(of.hosts.size(), kSampleHosts); ++host)
         devices.insert(devices.end(), of.hosts[host].begin(), of.hosts[host].end());
-      seconds.push_back(GroupSums(problem_, std::move(devices), kMostSummed).Seconds(kSampleElements));
+      seconds.push_back(predictor_.SumsOver(std::move(devices)).Seconds(kSampleElements));
     }
     const double least = *std::min_element(seconds.begin(), seconds.end());
     std::vector<int> least_begin;
@@ -296,7 +296,7 @@ class Planning {
       Replicated& of = cut->of;
       if (cut->search.relaxed_seconds() > kHopeless * best_.step_seconds || !seen.insert(&of).second)
         continue;
-      const SumModel sums(problem_, classes, of.routes.most, least_begin);
+      const SumModel sums(predictor_, classes, of.routes.most, least_begin);
       Cut later(of, sums.OfDegree(std::max(1, of.degree)), EvenCuts(kLaterParts), stop_);
       later.search.Relax();
       best_.priced_shapes += later.search.priced();
@@ -371,11 +371,11 @@ class Planning {
   }
 
   // Leaves out the class that does least among those without which sums take much less, if there is one.
-  bool LeaveOutSlowest(std::vector<DeviceClass>& classes) const {
+  bool LeaveOutSlowest(std::vector<DeviceClass>& classes) {
     const auto sum_seconds = [&](const std::vector<DeviceClass>& of) {
       int devices = 0;
       for (const DeviceClass& one : of) devices += one.devices;
-      return SumModel(problem_, of, std::min(devices, kMostSummed)).Seconds(kSampleElements);
+      return SumModel(predictor_, of, std::min(devices, kMostSummed)).Seconds(kSampleElements);
     };
     if (classes.size() < 2) return false;
     const double all = sum_seconds(classes);

@@ -40,17 +40,26 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
           const bool fits = saving && form.layers >= LeastLayers(from_end, first);
           recompute_.push_back(static_cast<signed char>(fits ? static_cast<int>(saving->recompute) : -1));
           windows_.push_back(static_cast<int16_t>(fits ? saving->window_layers : 0));
+          // Further from the end a stage that does the same takes as long.
+          if (from_end > 2) {
+            const size_t nearer = At(kind, from_end - 1, form.layers, first);
+            if (recompute_[nearer] == recompute_.back() && windows_[nearer] == windows_.back()) {
+              pass_seconds_.push_back(pass_seconds_[nearer]);
+              forward_seconds_.push_back(forward_seconds_[nearer]);
+              way_seconds_.push_back(way_seconds_[nearer]);
+              continue;
+            }
+          }
           form.recompute = fits ? saving->recompute : Recompute::kNone;
           form.windows = windows_.back();
           pass_seconds_.push_back(fits ? table.PassSeconds(form) : kNever);
+          if (fits) pass_times_.push_back(pass_seconds_.back());
           forward_seconds_.push_back(table.ForwardSeconds(form));
           way_seconds_.push_back(fits ? table.WaySeconds(form) : kNever);
         }
       }
     }
   }
-  std::copy_if(pass_seconds_.begin(), pass_seconds_.end(), std::back_inserter(pass_times_),
-               [](double seconds) { return seconds < kNever; });
   std::sort(pass_times_.begin(), pass_times_.end());
   pass_times_.erase(std::unique(pass_times_.begin(), pass_times_.end()), pass_times_.end());
 }
@@ -78,8 +87,16 @@ std::vector<double> ShapePricing::PassTimes(double ratio) const {
 
 namespace {
 
+// Sums and minima are the same, however many at a time. The choice at load time runs before a sanitizer is ready for it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__) || \
+    defined(__clang__)
+#define MEDLEY_VECTORISED
+#else
+#define MEDLEY_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+
 // least[i] = min(least[i], added + values[i]).
-void LowerTo(double* least, double added, const double* values, int count) {
+MEDLEY_VECTORISED void LowerTo(double* least, double added, const double* values, int count) {
   for (int i = 0; i < count; ++i) {
     const double value = added + values[i];
     least[i] = value < least[i] ? value : least[i];

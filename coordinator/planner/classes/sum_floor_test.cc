@@ -33,6 +33,7 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
       }
     }
     if (seed % 5 == 0) problem.forced_all_reduce = CollectiveAlgorithm::kRing;
+    AlikeRoutePredictor predictor(problem);
     for (int round = 0; round < 4; ++round) {
       std::vector<int> holders(devices);
       std::iota(holders.begin(), holders.end(), 0);
@@ -41,7 +42,7 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
       if (round % 2 == 0) std::shuffle(holders.begin(), holders.end(), random);
       holders.resize(count);
       std::sort(holders.begin(), holders.end());
-      GroupSums sums(problem, holders, kMostSummed);
+      GroupSums& sums = predictor.SumsOver(holders);
       const SumFloor floor(problem, integer(2, count)), at_once(problem, count);
       known += at_once.knows() ? 1 : 0;
       for (const int64_t elements : {1000, 200'000, 30'000'000}) {
@@ -78,7 +79,7 @@ TEST_CASE("the floor is what a ring over hosts of one device takes") {
   problem.links.SetBetweenHosts(0, 0, {link, link});
   // Each takes in 2 * 7 / 8 of 4 MB, at 1 MB a second.
   CHECK(SumFloor(problem, 8).Seconds(1e6, 1) == Approx(7).epsilon(1e-3));
-  CHECK(GroupSums(problem, hosts, kMostSummed).Seconds(1'000'000) == Approx(7).epsilon(1e-3));
+  CHECK(AlikeRoutePredictor(problem).SumsOver(hosts).Seconds(1'000'000) == Approx(7).epsilon(1e-3));
   // Fewer take less.
   CHECK(SumFloor(problem, 2).Seconds(1e6, 1) == Approx(4).epsilon(1e-3));
 }
