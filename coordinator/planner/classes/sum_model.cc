@@ -41,7 +41,7 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
 LinkModel SecondsByElements(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes,
                             int replicas) {
   LinkModel model;
-  GroupSums& sums = predictor.SumsOver(Sample(classes, replicas));
+  GroupSums sums(predictor.samples(), Sample(classes, replicas), kMostSummed);
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8)
     model.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
   return model;
