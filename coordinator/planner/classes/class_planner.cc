@@ -44,9 +44,9 @@ constexpr double kMuchSlower = 2;
 constexpr size_t kSampleHosts = 4;
 // Plans near the best are predicted from so many starts at most, which are no further from the best one; and so many in all, by
 // devices, so that large problems take as long as others.
-constexpr size_t kMostStarts = 4;
+constexpr size_t kMostStarts = 3;
 constexpr double kNearBest = 1.06;
-constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 400;
+constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
 
 int RoutesOf(const ClassedPlan& plan) {
   int routes = 0;

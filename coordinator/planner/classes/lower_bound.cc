@@ -446,7 +446,7 @@ class OptimisticMaster {
     return {high, std::move(at)};
   }
 
-  // Prices half way between.
+  // Prices half way between, by which all there is costs the batch.
   MasterRelaxation Between(MasterRelaxation a, const MasterRelaxation& b) const {
     AddPrices(b, a);
     CostTheBatch(a);
@@ -490,21 +490,25 @@ class OptimisticMaster {
   std::vector<RouteShape> routes_;
 };
 
-// Of plans of one kind, at most `upper_seconds`.
+// Of plans of one kind, at most `upper_seconds`. `best`: prices by which the bound of another kind was the highest, or none; then
+// those of this one.
 double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<RouteShape>& shapes,
-               double upper_seconds, const std::atomic<bool>* stop) {
+               double upper_seconds, MasterRelaxation& best, const std::atomic<bool>* stop) {
   std::vector<int> devices;
   for (const DeviceClass& of : kind.table().classes()) devices.push_back(of.devices);
   OptimisticMaster master(kind, resources);
   for (const RouteShape& shape : shapes) master.Add(shape);
   std::vector<Box> parts;
   double bound = 0;
-  MasterRelaxation best;  // prices by which the bound was the highest
   bool gained = true;
   for (int round = 0; round < kMostRounds && !Stopped(stop); ++round) {
     auto [seconds, at] = master.Solve(bound, upper_seconds);
     if (at.prices.empty()) break;
-    if (!gained) at = master.Between(std::move(at), best);
+    if (!gained) {
+      at = master.Between(std::move(at), best);
+    } else if (round == 0 && !best.prices.empty()) {
+      at = master.Between(best, best);
+    }
     BoxSearch search(kind, devices, resources.DevicePrices(at.prices), at.route_price, seconds, stop);
     const double found = search.Run(parts) * (1 - kRounding);
     const bool gained_before = gained;
@@ -559,10 +563,11 @@ double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<Devic
   });
   const Resources resources(problem, classes);
   double bound = known.step_seconds;
+  MasterRelaxation best;
   for (const Kind& one : kinds) {
     PlanKind kind(problem, classes, memories, layers_on_hosts ? HostLayers::kCopiesFree : HostLayers::kNone,
                   most_stages, one.routes, one.shards_optimizer);
-    bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, stop));
+    bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, best, stop));
   }
   return Stopped(stop) ? 0 : bound;
 }
