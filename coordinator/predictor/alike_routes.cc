@@ -385,7 +385,10 @@ class AlikeRoutes {
 }  // namespace
 
 AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
-    : problem_(problem), classes_(DeviceClassesOf(problem)), class_of_(problem.devices.size()) {
+    : problem_(problem),
+      classes_(DeviceClassesOf(problem)),
+      class_of_(problem.devices.size()),
+      samples_(problem, class_of_) {
   for (size_t c = 0; c < classes_.size(); ++c) {
     for (const std::vector<int>& host : classes_[c].hosts) {
       for (const int d : host) class_of_[d] = static_cast<int>(c);
@@ -418,7 +421,7 @@ GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices) {
   }
   std::sort(make_up.begin(), make_up.end());
   std::unique_ptr<GroupSums>& sums = sums_[std::move(make_up)];
-  if (sums == nullptr) sums = std::make_unique<GroupSums>(problem_, std::move(devices), kMostSummed);
+  if (sums == nullptr) sums = std::make_unique<GroupSums>(samples_, std::move(devices), kMostSummed);
   return *sums;
 }
 

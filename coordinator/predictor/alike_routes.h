@@ -45,6 +45,8 @@ class AlikeRoutePredictor {
   int DeviceNamed(const std::string& name) const;  // -1: there is none
   // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host.
   GroupSums& SumsOver(std::vector<int> devices);
+  // What is known of sums over some of them.
+  SumSamples& samples() { return samples_; }
   // What was simulated of such a route by itself; empty: nothing yet.
   std::vector<double>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
 
@@ -54,6 +56,7 @@ class AlikeRoutePredictor {
   std::vector<int> class_of_;
   std::unordered_map<std::string, int> device_by_name_;
   std::unordered_map<std::string, std::vector<double>> last_backwards_;
+  SumSamples samples_;
   std::map<std::vector<std::vector<int>>, std::unique_ptr<GroupSums>> sums_;
 };
 

@@ -21,15 +21,49 @@ constexpr size_t kMostHosts = 8;
 
 }  // namespace
 
-GroupSums::GroupSums(const PlanningProblem& problem, std::vector<int> devices, int most_exact)
-    : devices_(std::move(devices)) {
-  whole_ = SampleOf(problem, devices_, most_exact);
-  if (static_cast<int>(devices_.size()) <= most_exact) return;
-  half_ = SampleOf(problem, devices_, most_exact / 2);
-  FindHosts(problem, most_exact);
+SumSample::SumSample(const PlanningProblem& problem, const std::vector<int>& devices)
+    : problem_(OnDevices(problem, devices)), reductions_(problem_), all_(devices.size()) {
+  std::iota(all_.begin(), all_.end(), 0);
 }
 
-void GroupSums::FindHosts(const PlanningProblem& problem, int most_exact) {
+double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
+  const auto [entry, inserted] = seconds_.try_emplace({elements, algorithm}, 0);
+  if (inserted) {
+    entry->second = algorithm ? reductions_.Choose(all_, elements, algorithm).predicted_seconds
+                              : reductions_.Seconds(reductions_.GroupOf(all_), elements);
+  }
+  return entry->second;
+}
+
+bool SumSample::is_flat() { return reductions_.WaysIn(reductions_.GroupOf(all_)) == members(); }
+
+SumSample& SumSamples::Of(const std::vector<int>& devices, int most) {
+  std::vector<int> chosen;
+  const size_t count = std::min<size_t>(devices.size(), most);
+  std::vector<std::pair<int, int>> made_up;
+  std::map<int, int> hosts;
+  int alone = -1;
+  for (size_t i = 0; i < count; ++i) {
+    const int device = devices[i * devices.size() / count], host = problem_.devices[device].host;
+    chosen.push_back(device);
+    const int number =
+        hosts.try_emplace(host < 0 ? alone-- : host, static_cast<int>(hosts.size())).first->second;
+    made_up.push_back({class_of_[device], number});
+  }
+  std::unique_ptr<SumSample>& sample = samples_[std::move(made_up)];
+  if (sample == nullptr) sample = std::make_unique<SumSample>(problem_, chosen);
+  return *sample;
+}
+
+GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact)
+    : problem_(samples.problem()), devices_(std::move(devices)), whole_(&samples.Of(devices_, most_exact)) {
+  if (static_cast<int>(devices_.size()) <= most_exact) return;
+  half_ = &samples.Of(devices_, most_exact / 2);
+  FindHosts(samples, most_exact);
+}
+
+void GroupSums::FindHosts(SumSamples& samples, int most_exact) {
+  const PlanningProblem& problem = samples.problem();
   std::map<int, std::vector<int>> by_host;
   int alone = -1;
   for (const int d : devices_) {
@@ -48,25 +82,12 @@ void GroupSums::FindHosts(const PlanningProblem& problem, int most_exact) {
     for (const int d : devices) make_up.push_back(problem.links.EndOf(d));
     if (devices.size() < 2 || hosts_.size() == kMostHosts || !known.insert(std::move(make_up)).second)
       continue;
-    hosts_.push_back(SampleOf(problem, devices, most_exact));
+    hosts_.push_back(&samples.Of(devices, most_exact));
   }
   const double hosts = static_cast<double>(by_host.size());
   members_of_host_ = static_cast<double>(devices_.size()) / hosts;
   ways_out_ = ways / hosts;
-  across_ = std::make_unique<GroupSums>(problem, std::move(first), most_exact);
-}
-
-std::unique_ptr<GroupSums::Sample> GroupSums::SampleOf(const PlanningProblem& problem,
-                                                       const std::vector<int>& devices, int most) {
-  auto sample = std::make_unique<Sample>();
-  std::vector<int> chosen;
-  const size_t count = std::min<size_t>(devices.size(), most);
-  for (size_t i = 0; i < count; ++i) chosen.push_back(devices[i * devices.size() / count]);
-  sample->problem = OnDevices(problem, chosen);
-  sample->reductions = std::make_unique<Reductions>(sample->problem);
-  sample->all.resize(chosen.size());
-  std::iota(sample->all.begin(), sample->all.end(), 0);
-  return sample;
+  across_ = std::make_unique<GroupSums>(samples, std::move(first), most_exact);
 }
 
 double GroupSums::Seconds(int64_t elements) {
@@ -83,9 +104,8 @@ double GroupSums::At(int64_t elements) {
   const auto [entry, inserted] = seconds_.try_emplace(elements, 0);
   if (!inserted) return entry->second;
   double& seconds = entry->second;
-  seconds = half_ ? Extrapolated(elements)
-                  : whole_->reductions->Seconds(whole_->reductions->GroupOf(whole_->all), elements);
-  const std::optional<CollectiveAlgorithm>& forced = whole_->problem.forced_all_reduce;
+  seconds = half_ != nullptr ? Extrapolated(elements) : whole_->Seconds(elements, std::nullopt);
+  const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
   if (across_ && forced.value_or(CollectiveAlgorithm::kHierarchical) == CollectiveAlgorithm::kHierarchical)
     seconds = std::min(seconds, Hierarchical(elements));
   return seconds;
@@ -93,10 +113,8 @@ double GroupSums::At(int64_t elements) {
 
 double GroupSums::Hierarchical(int64_t elements) {
   double inside = 0;
-  for (const std::unique_ptr<Sample>& host : hosts_) {
-    inside = std::max(
-        inside, host->reductions->Choose(host->all, elements, CollectiveAlgorithm::kRing).predicted_seconds);
-  }
+  for (SumSample* host : hosts_)
+    inside = std::max(inside, host->Seconds(elements, CollectiveAlgorithm::kRing));
   const double of_member = static_cast<double>(elements) / members_of_host_;
   const double across =
       across_->Seconds(std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(elements) / ways_out_)));
@@ -107,23 +125,18 @@ double GroupSums::Hierarchical(int64_t elements) {
 }
 
 double GroupSums::Extrapolated(int64_t elements) const {
-  const std::optional<CollectiveAlgorithm>& forced = whole_->problem.forced_all_reduce;
+  const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
   double least = std::numeric_limits<double>::infinity();
-  const double members = static_cast<double>(devices_.size()),
-               whole = static_cast<double>(whole_->all.size()), half = static_cast<double>(half_->all.size());
+  const double members = static_cast<double>(devices_.size()), whole = whole_->members(),
+               half = half_->members();
   for (const CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree,
         CollectiveAlgorithm::kHierarchical}) {
     if (forced && algorithm != *forced) continue;
     // Without boundaries a hierarchy is a ring.
-    const int group = whole_->reductions->GroupOf(whole_->all);
-    if (!forced && algorithm == CollectiveAlgorithm::kHierarchical &&
-        whole_->reductions->WaysIn(group) == static_cast<int>(whole_->all.size()))
-      continue;
-    const auto seconds = [&](const Sample& sample) {
-      return sample.reductions->Choose(sample.all, elements, algorithm).predicted_seconds;
-    };
-    const double of_whole = seconds(*whole_), of_half = seconds(*half_);
+    if (!forced && algorithm == CollectiveAlgorithm::kHierarchical && whole_->is_flat()) continue;
+    const double of_whole = whole_->Seconds(elements, algorithm),
+                 of_half = half_->Seconds(elements, algorithm);
     // Rounds of a ring grow with its members, those of the others with their logarithm.
     const double more = algorithm == CollectiveAlgorithm::kRing
                             ? (members - whole) / (whole - half)

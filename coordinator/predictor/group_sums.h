@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "coordinator/predictor/cost_model.h"
@@ -9,37 +11,68 @@
 
 namespace medley {
 
+// A few devices, and what sums over all of them take. What was asked once is remembered.
+class SumSample {
+ public:
+  SumSample(const PlanningProblem& problem, const std::vector<int>& devices);
+
+  int members() const { return static_cast<int>(all_.size()); }
+  // By that algorithm; none: by the one that is chosen, or the problem's forced one.
+  double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  // Whether links between them have no boundaries (Reductions::WaysIn).
+  bool is_flat();
+
+ private:
+  const PlanningProblem problem_;
+  Reductions reductions_;
+  std::vector<int> all_;
+  std::map<std::pair<int64_t, std::optional<CollectiveAlgorithm>>, double> seconds_;
+};
+
+// The samples of many sets: those that are made up alike are one, for devices of a class may change places.
+class SumSamples {
+ public:
+  // `class_of`: of each device (device_classes.h). Both must outlive it.
+  SumSamples(const PlanningProblem& problem, const std::vector<int>& class_of)
+      : problem_(problem), class_of_(class_of) {}
+
+  const PlanningProblem& problem() const { return problem_; }
+  // Of as many devices at most, taken evenly out of these.
+  SumSample& Of(const std::vector<int>& devices, int most);
+
+ private:
+  const PlanningProblem& problem_;
+  const std::vector<int>& class_of_;
+  // By the class of each and the number of its host among them.
+  std::map<std::vector<std::pair<int, int>>, std::unique_ptr<SumSample>> samples_;
+};
+
 // What sums of gradients take over one set of devices that may be large.
 class GroupSums {
  public:
-  // `devices`: of the problem, which must outlive it. Beyond `most_exact` members, times are extrapolated from sets of
+  // `samples` must outlive it; `devices`: of its problem. Beyond `most_exact` members, times are extrapolated from sets of
   // half as many and as many, taken evenly out of them; or, where hosts have several and that is faster, they are those
   // of a hierarchy: rings within hosts, and what each of a host's devices then has summed with one of each other host,
   // as many at a time as there are cards.
-  GroupSums(const PlanningProblem& problem, std::vector<int> devices, int most_exact);
+  GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact);
 
   // To sum a vector of so many elements.
   double Seconds(int64_t elements);
   int members() const { return static_cast<int>(devices_.size()); }
 
  private:
-  struct Sample {
-    PlanningProblem problem;
-    std::unique_ptr<Reductions> reductions;
-    std::vector<int> all;
-  };
-  static std::unique_ptr<Sample> SampleOf(const PlanningProblem& problem, const std::vector<int>& devices,
-                                          int most);
   double At(int64_t elements);
   double Extrapolated(int64_t elements) const;
   double Hierarchical(int64_t elements);
-  void FindHosts(const PlanningProblem& problem, int most_exact);
+  void FindHosts(SumSamples& samples, int most_exact);
 
+  const PlanningProblem& problem_;
   std::vector<int> devices_;
-  std::unique_ptr<Sample> whole_, half_;        // of most_exact and half of it; or `whole_` is all
-  std::vector<std::unique_ptr<Sample>> hosts_;  // one of each make-up; none: no hierarchy
-  double members_of_host_ = 1, ways_out_ = 1;   // of the mean host
-  std::unique_ptr<GroupSums> across_;           // of one device of each host
+  SumSample* whole_ = nullptr;                 // of most_exact, or all
+  SumSample* half_ = nullptr;                  // of half as many; null: `whole_` is all
+  std::vector<SumSample*> hosts_;              // one of each make-up; none: no hierarchy
+  double members_of_host_ = 1, ways_out_ = 1;  // of the mean host
+  std::unique_ptr<GroupSums> across_;          // of one device of each host
   std::map<int64_t, double> seconds_;
 };
 

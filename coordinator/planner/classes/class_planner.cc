@@ -1,6 +1,7 @@
 #include "coordinator/planner/classes/class_planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -9,17 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "coordinator/planner/classes/class_search.h"
 #include "coordinator/planner/classes/host_layers.h"
+#include "coordinator/planner/classes/improve.h"
+#include "coordinator/planner/classes/judge_plans.h"
 #include "coordinator/planner/classes/lower_bound.h"
-#include "coordinator/planner/classes/place_routes.h"
 #include "coordinator/predictor/alike_routes.h"
-#include "coordinator/predictor/predict.h"
-#include "runtime/base/status_macros.h"
-#include "runtime/ir/model/model_share.h"
-#include "runtime/ir/model/parameters.h"
-#include "runtime/ir/program/memory.h"
 
 namespace medley {
 namespace {
@@ -46,81 +42,15 @@ constexpr int kLaterParts = 12;
 // Such a class takes so much longer for sums over some hosts.
 constexpr double kMuchSlower = 2;
 constexpr size_t kSampleHosts = 4;
-// Shares of slices are whole elements, and holders of parts of them not equally many.
-constexpr double kOwnPart = 1.1;
+// Plans near the best are predicted from so many starts at most, which are no further from the best one; and so many in all, by
+// devices, so that large problems take as long as others.
+constexpr size_t kMostStarts = 3;
+constexpr double kNearBest = 1.06;
+constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
 
-int DevicesOfHost(const PlanningProblem& problem, const DeviceCost& of) {
-  if (of.host < 0) return 1;
-  return static_cast<int>(std::count_if(problem.devices.begin(), problem.devices.end(),
-                                        [&](const DeviceCost& device) { return device.host == of.host; }));
-}
-
-// Whether the first rank of each stage of such routes fits its device, with `optimizer_share` of the state.
-bool Fits(const AlikeRoutePredictor& predictor, const Plan& plan, double optimizer_share) {
-  const PlanningProblem& problem = predictor.problem();
-  const bool layers_alone = LayersAreSummedAlone(problem.shape.model);
-  std::set<std::string> seen;
-  for (const Route& route : plan.routes) {
-    Plan alone{.schedule = plan.schedule};
-    Route& own = alone.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
-    std::string key = absl::StrCat(route.micro_batch_sequences);
-    for (const UnitId u : route.units) {
-      const Unit& unit = plan.units[u];
-      own.units.push_back(static_cast<int>(alone.units.size()));
-      alone.units.push_back(unit);
-      absl::StrAppend(&key, "|", predictor.ClassOf(predictor.DeviceNamed(unit.devices.front())), ",",
-                      unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
-                      static_cast<int>(unit.recompute), ",", unit.window_layers);
-    }
-    if (!seen.insert(key).second) continue;
-    // More keep no more.
-    own.micro_batches = std::min(own.micro_batches, 2 * static_cast<int>(own.units.size()) + 2);
-    for (size_t s = 0; s < alone.units.size(); ++s) {
-      const Rank rank = FirstRankOf(alone, static_cast<int>(s));
-      RankMemory memory = MemoryOfRank(alone, rank, problem.shape);
-      const ModelConfig& model = problem.shape.model;
-      const Bytes layer =
-          SizeOf(Dtype::kF32) *
-          SegmentElements(LocalModel(model, ShareOf(alone, rank, model)), SegmentOfBlock(BlockOfLayer(0)));
-      memory.optimizer = OptimizerBytes(memory.optimizer, alone.units[s].window_layers, layer, layers_alone,
-                                        optimizer_share);
-      if (!medley::Fits(memory, RoomOf(problem, alone, rank))) return false;
-      if (memory.host == Bytes{0}) continue;
-      // Half of it are moments. Each device has an equal part of its host.
-      const DeviceCost& device = problem.devices[predictor.DeviceNamed(DeviceOf(alone, rank))];
-      const double needed = static_cast<double>(memory.host.value) * (1 + optimizer_share) / 2;
-      if (device.host_memory > Bytes{0} &&
-          needed * DevicesOfHost(problem, device) > static_cast<double>(device.host_memory.value))
-        return false;
-    }
-  }
-  return true;
-}
-
-// "12 x [A100 x2: 10 layers | V100: 6 layers] x 30 of 2"
-std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
-  std::string text;
-  for (const ShapedRoutes& shaped : plan.routes) {
-    absl::StrAppend(&text, text.empty() ? "" : "; ", shaped.routes, " x [");
-    for (const StageForm& stage : shaped.shape.stages) {
-      const StageKind& kind = table.kinds()[stage.kind];
-      absl::StrAppend(&text, stage.first ? "" : " | ", table.problem().devices[kind.devices[0]].kind,
-                      kind.degree > 1 ? absl::StrCat(" x", kind.degree) : "", ": ",
-                      stage.layers > 0 ? absl::StrCat(stage.layers)
-                      : stage.first    ? "embedding"
-                                       : "head",
-                      stage.recompute == Recompute::kNone ? "" : " again",
-                      stage.windows > 0 ? absl::StrCat(" on the host, ", stage.windows, " at a time") : "");
-    }
-    absl::StrAppend(&text, "] x ", shaped.micro_batches, " of ",
-                    table.problem().micro_batch_sizes[shaped.shape.size]);
-  }
-  return text;
-}
-
-int Replicas(const ClassedPlan& plan) {
+int RoutesOf(const ClassedPlan& plan) {
   int routes = 0;
-  for (const ShapedRoutes& shaped : plan.routes) routes += shaped.routes;
+  for (const ShapedRoutes& of : plan.routes) routes += of.routes;
   return routes;
 }
 
@@ -158,12 +88,15 @@ class Planning {
 
  private:
   void Search() {
+    tables_.clear();
     TryAll(classes_);
     // Sums were taken for those over all classes; over fewer, and not across slow links, they may be faster.
     std::vector<DeviceClass> left = classes_;
     while (!stopped() && LeaveOutSlowest(left)) TryAll(left);
     const std::vector<DeviceClass> used = ClassesUsed();
     if (!used.empty() && used.size() < left.size()) TryAll(used);
+    Improve();
+    if (found_any() && !stopped()) Bound();
   }
 
   // Plans of so many replicas, which are taken to sum gradients as the most of them do and to have such a share of the
@@ -196,7 +129,7 @@ class Planning {
   };
 
   bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
-  bool found_any() const { return !best_.plan.units.empty(); }
+  bool found_any() const { return judge_.found_any(); }
 
   // What is searched over some classes.
   struct Searches {
@@ -223,18 +156,18 @@ class Planning {
     LookAtBest(all);
     LookAtLater(classes, all);
     // With fewer classes the bound would not be one of all plans.
-    if (found_any() && !stopped() && classes.size() == classes_.size()) Bound(all);
+    if (classes.size() == classes_.size()) RememberFor(all);
   }
 
   // How many replicas there are decides what their sums take and how the optimizer's state is shared, so twice as many
   // each time are planned for.
   void Relax(const std::vector<DeviceClass>& classes, int degree, Searches& all) {
     std::map<int, std::vector<RouteShape>> shapes;  // that were worth something so far, by parts
-    const std::vector<RouteCount> ranges = RangesTo(all.most_routes, degree == 0 ? 2 : 4);
+    const std::vector<RouteCount> ranges = RangesTo(all.most_routes);
     // Many replicas of few stages are planned for and predicted in no time, and may be the best.
     for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
       const SumModel& sums =
-          all.sums.try_emplace(routes->most, problem_, classes, routes->most).first->second;
+          all.sums.try_emplace(routes->most, predictor_, classes, routes->most).first->second;
       all.replicated.push_back(std::make_unique<Replicated>(problem_, classes, memories_, sums,
                                                             ShareOf(routes->least), host_layers_, *routes,
                                                             all.most_stages, degree));
@@ -282,7 +215,8 @@ class Planning {
       std::vector<int> devices;
       for (size_t host = 0; host < std::min(of.hosts.size(), kSampleHosts); ++host)
         devices.insert(devices.end(), of.hosts[host].begin(), of.hosts[host].end());
-      seconds.push_back(GroupSums(problem_, std::move(devices), kMostSummed).Seconds(kSampleElements));
+      seconds.push_back(
+          GroupSums(predictor_.samples(), std::move(devices), kMostSummed).Seconds(kSampleElements));
     }
     const double least = *std::min_element(seconds.begin(), seconds.end());
     std::vector<int> least_begin;
@@ -296,37 +230,100 @@ class Planning {
       Replicated& of = cut->of;
       if (cut->search.relaxed_seconds() > kHopeless * best_.step_seconds || !seen.insert(&of).second)
         continue;
-      const SumModel sums(problem_, classes, of.routes.most, least_begin);
+      const SumModel sums(predictor_, classes, of.routes.most, least_begin);
       Cut later(of, sums.OfDegree(std::max(1, of.degree)), EvenCuts(kLaterParts), stop_);
       later.search.Relax();
       best_.priced_shapes += later.search.priced();
       // With as long a step these are other plans.
       if (later.search.relaxed_seconds() > MostHopefulSeconds()) continue;
-      for (const ClassedPlan& plan : later.search.Run()) Place(of.table, later.search, plan);
+      for (const ClassedPlan& plan : later.search.Run()) Judge(of.table, later.search, plan);
     }
   }
 
-  void Bound(const Searches& all) {
-    KnownPlans known{.step_seconds = best_.step_seconds,
-                     .routes = static_cast<int>(best_.plan.routes.size()),
-                     .shards_optimizer = best_.plan.shards_optimizer};
-    double busy_seconds = kNever;  // of all degrees
+  // What the bound needs of a search over all classes.
+  void RememberFor(const Searches& all) {
+    busy_seconds_ = kNever;
+    most_stages_ = all.most_stages;
+    most_routes_ = all.most_routes;
     for (const std::unique_ptr<Cut>& cut : all.cut) {
-      const std::vector<RouteShape> good = cut->search.Shapes();
-      known.shapes.insert(known.shapes.end(), good.begin(), good.end());
-      busy_seconds = std::min(busy_seconds, cut->search.LowerBoundSeconds());
+      for (const RouteShape& shape : cut->search.Shapes())
+        known_shapes_.push_back(InAllKinds(cut->of.table, shape));
+      busy_seconds_ = std::min(busy_seconds_, cut->search.LowerBoundSeconds());  // of all degrees
     }
-    best_.lower_bound_seconds =
-        std::max(busy_seconds,
-                 LowerBoundSeconds(problem_, classes_, memories_, known, host_layers_ != HostLayers::kNone,
-                                   all.most_stages, all.most_routes, stop_));
   }
 
-  // Each up to `factor` times as many as the one before.
-  std::vector<RouteCount> RangesTo(int most_routes, int factor) const {
+  void Bound() {
+    const KnownPlans known{.shapes = std::move(known_shapes_),
+                           .step_seconds = best_.step_seconds,
+                           .routes = static_cast<int>(best_.plan.routes.size()),
+                           .shards_optimizer = best_.plan.shards_optimizer};
+    best_.lower_bound_seconds =
+        std::max(busy_seconds_,
+                 LowerBoundSeconds(problem_, classes_, memories_, known, host_layers_ != HostLayers::kNone,
+                                   most_stages_, most_routes_, stop_));
+  }
+
+  // The tables of all classes and degrees, whose kinds are the same: of as many replicas, twice as many each time.
+  StageTable& TableOf(int replicas) {
+    const auto least = std::bit_floor(static_cast<unsigned>(replicas));
+    std::unique_ptr<StageTable>& table = tables_[static_cast<int>(least)];
+    if (table == nullptr) {
+      table = std::make_unique<StageTable>(problem_, classes_, memories_, ShareOf(static_cast<int>(least)),
+                                           host_layers_);
+    }
+    return *table;
+  }
+  const SumModel& SumsOf(int replicas) {
+    const auto most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(replicas)));
+    return sums_.try_emplace(most, predictor_, classes_, most).first->second;
+  }
+
+  // Of a table of some degree or classes alone.
+  RouteShape InAllKinds(const StageTable& from, RouteShape shape) {
+    const std::vector<StageKind>& all = TableOf(1).kinds();
+    for (StageForm& stage : shape.stages) {
+      const StageKind& own = from.kinds()[stage.kind];
+      const auto same = std::find_if(all.begin(), all.end(), [&](const StageKind& kind) {
+        return kind.degree == own.degree &&
+               predictor_.ClassOf(kind.devices[0]) == predictor_.ClassOf(own.devices[0]);
+      });
+      stage.kind = static_cast<int>(same - all.begin());
+    }
+    return shape;
+  }
+
+  // From the fastest of several numbers of replicas and degrees.
+  void Improve() {
+    std::stable_sort(starts_.begin(), starts_.end(),
+                     [](const Start& a, const Start& b) { return a.step_seconds < b.step_seconds; });
+    const Resources resources(problem_, classes_);
+    LocalSearch search(
+        {.table_of = [&](int replicas) -> StageTable& { return TableOf(replicas); },
+         .sums_of = [&](int replicas) -> const SumModel& { return SumsOf(replicas); },
+         .predict = [&](const StageTable& table,
+                        const ClassedPlan& plan) { return judge_.StepSeconds(table, plan, nullptr); },
+         .resources = &resources,
+         .most_routes = most_routes_,
+         .most_stages = most_stages_},
+        stop_);
+    int left = std::clamp(kImprovingWork / static_cast<int>(problem_.devices.size()), kFewestPredictions,
+                          kMostPredictions);
+    std::set<std::pair<int, int>> seen;
+    for (const Start& start : starts_) {
+      if (left == 0 || seen.size() == kMostStarts || start.step_seconds > kNearBest * best_.step_seconds)
+        break;
+      const auto octave = static_cast<int>(std::bit_width(static_cast<unsigned>(RoutesOf(start.plan))));
+      if (!seen.insert({octave, start.degree}).second) continue;
+      const int most = (left + 1) / 2;
+      left -= search.ImproveFrom(start.plan, start.step_seconds, most);
+    }
+  }
+
+  // Each up to four times as many as the one before.
+  std::vector<RouteCount> RangesTo(int most_routes) const {
     std::vector<RouteCount> ranges;
     const int devices = static_cast<int>(problem_.devices.size());
-    for (int64_t most = std::max(1, devices / kMostStages), least = 1; least <= most_routes; most *= factor) {
+    for (int64_t most = std::max(1, devices / kMostStages), least = 1; least <= most_routes; most *= 4) {
       ranges.push_back({static_cast<int>(least), static_cast<int>(std::min<int64_t>(most, most_routes))});
       least = most + 1;
     }
@@ -360,22 +357,22 @@ class Planning {
     };
     if (std::any_of(looked_at_.begin(), looked_at_.end(), alike)) return false;
     looked_at_.push_back({cut.of.degree, relaxed});
-    for (const ClassedPlan& plan : cut.search.Run()) Place(cut.of.table, cut.search, plan);
+    for (const ClassedPlan& plan : cut.search.Run()) Judge(cut.of.table, cut.search, plan);
     return true;
   }
 
   // Of plans of at least so many replicas.
   double ShareOf(int replicas) const {
     if (!problem_.constraints.saves_memory) return 1;
-    return std::min(1.0, kOwnPart / replicas);
+    return OwnShare(replicas);
   }
 
   // Leaves out the class that does least among those without which sums take much less, if there is one.
-  bool LeaveOutSlowest(std::vector<DeviceClass>& classes) const {
+  bool LeaveOutSlowest(std::vector<DeviceClass>& classes) {
     const auto sum_seconds = [&](const std::vector<DeviceClass>& of) {
       int devices = 0;
       for (const DeviceClass& one : of) devices += one.devices;
-      return SumModel(problem_, of, std::min(devices, kMostSummed)).Seconds(kSampleElements);
+      return SumModel(predictor_, of, std::min(devices, kMostSummed)).Seconds(kSampleElements);
     };
     if (classes.size() < 2) return false;
     const double all = sum_seconds(classes);
@@ -414,46 +411,22 @@ class Planning {
     return used;
   }
 
-  void Place(const StageTable& table, ClassSearch& search, ClassedPlan found) {
+  void Judge(const StageTable& table, ClassSearch& search, const ClassedPlan& found) {
     if (found_any() && found.estimated_seconds > MostHopefulSeconds()) return;
-    // Routes that have no place leave their work to the others.
-    Plan plan;
-    for (int tries = 0; plan.units.empty(); ++tries) {
-      if (tries == 3 || found.empty()) return;
-      plan = PlaceRoutes(table, found.routes);
-      if (plan.units.empty()) found = search.Distribute(found.routes);
+    const double seconds = judge_.StepSeconds(
+        table, found, [&](const std::vector<ShapedRoutes>& routes) { return search.Distribute(routes); });
+    if (seconds == kNever) return;
+    Start start{found, 1, seconds};
+    for (ShapedRoutes& of : start.plan.routes) {
+      of.shape = InAllKinds(table, std::move(of.shape));
+      start.degree = std::max(start.degree, TableOf(1).kinds()[of.shape.stages[0].kind].degree);
     }
-    // Shares are scattered and gathered by other ways than whole sums, which are often faster.
-    plan.shards_optimizer = !Fits(predictor_, plan, 1);
-    if (plan.shards_optimizer &&
-        !(problem_.constraints.saves_memory && Fits(predictor_, plan, kOwnPart / Replicas(found))))
-      return;
-    std::string summary = DescribeShapes(table, found);
-    if (!predicted_.insert(summary).second) return;
-    // What keeps messages within hosts may take sums out of them, and the other way round.
-    Plan by_blocks = PlaceByBlocks(table, found.routes);
-    by_blocks.shards_optimizer = plan.shards_optimizer;
-    bool is_best = Keep(std::move(plan), summary);
-    if (!by_blocks.units.empty())
-      is_best =
-          Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side")) || is_best;
-    if (is_best) best_estimate_seconds_ = found.estimated_seconds;
+    starts_.push_back(std::move(start));
   }
 
   // Estimates fall short of predictions, those of other plans about as far as that of the best one.
   double MostHopefulSeconds() const {
-    return std::min(kHopeless * best_.step_seconds, kAsFarShort * best_estimate_seconds_);
-  }
-
-  // If it is predicted to be faster than the fastest.
-  bool Keep(Plan plan, std::string summary) {
-    ++best_.predicted_plans;
-    const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
-    if (!predicted.ok() || (found_any() && predicted->step_seconds >= best_.step_seconds)) return false;
-    best_.plan = std::move(plan);
-    best_.step_seconds = predicted->step_seconds;
-    best_.summary = std::move(summary);
-    return true;
+    return std::min(kHopeless * best_.step_seconds, kAsFarShort * judge_.best_estimate_seconds());
   }
 
   const PlanningProblem& problem_;
@@ -462,10 +435,22 @@ class Planning {
   const std::vector<DeviceClass>& classes_;
   StageMemories memories_;
   HostLayers host_layers_ = HostLayers::kNone;
+  // Of all classes and degrees, by replicas.
+  std::map<int, std::unique_ptr<StageTable>> tables_;
+  std::map<int, SumModel> sums_;
+  // That was predicted, its kinds those of `tables_`.
+  struct Start {
+    ClassedPlan plan;
+    int degree = 1;  // the most of first stages
+    double step_seconds = 0;
+  };
+  std::vector<Start> starts_;
+  std::vector<RouteShape> known_shapes_;
+  double busy_seconds_ = 0;
+  int most_stages_ = 0, most_routes_ = 0;
   std::vector<std::pair<int, double>> looked_at_;  // degrees and relaxed seconds
-  std::set<std::string> predicted_;                // summaries
   PlanByClass best_;
-  double best_estimate_seconds_ = 0;  // of that, before it was predicted
+  PlanJudge judge_{predictor_, best_};
 };
 
 }  // namespace

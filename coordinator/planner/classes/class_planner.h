@@ -1,21 +1,11 @@
 #pragma once
 #include <atomic>
-#include <cstdint>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "coordinator/planner/classes/plan_by_class.h"
 #include "coordinator/predictor/cost_model.h"
-#include "runtime/ir/plan/plan.h"
 
 namespace medley {
-
-struct PlanByClass {
-  Plan plan;
-  double step_seconds = 0;         // AlikeRoutePredictor
-  double lower_bound_seconds = 0;  // no plan of this space is predicted to be faster; 0: not known
-  int64_t priced_shapes = 0, predicted_plans = 0;
-  std::string summary;  // how it was found and what it does, for people
-};
 
 // A plan for many devices: routes of any shapes under 1F1B, each stage on one device or on several of one kind and
 // host that share it evenly, as their times were measured; stages recompute where they would not fit otherwise,

@@ -27,26 +27,8 @@ constexpr double kNearlyWorth = 1.15;
 constexpr double kWholeTolerance = 4e-3;
 constexpr size_t kNestedPlans = 2;
 constexpr size_t kMostWholeColumns = 160;
-constexpr int kMostDoublings = 60;
 // Of so few routes each takes much of what there is of a class.
 constexpr int kFewRoutes = 8;
-
-// The least time for which `is_done` holds, by halving: from `low` on, to the relative tolerance. Infinite if it is
-// not for any that is near enough.
-template <typename IsDone>
-double LeastSeconds(double low, double tolerance, const IsDone& is_done) {
-  double high = low;
-  for (int doublings = 0; !is_done(high); ++doublings) {
-    if (doublings == kMostDoublings) return kNever;
-    low = high;
-    high *= 1.5;
-  }
-  while (high - low > tolerance * high) {
-    const double middle = (low + high) / 2;
-    (is_done(middle) ? high : low) = middle;
-  }
-  return high;
-}
 
 }  // namespace
 
@@ -392,53 +374,11 @@ ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& pric
   return found.empty() ? ClassedPlan{} : DistributeColumns(found);
 }
 
-// Gives the routes their micro-batches, so that the last one is done as soon as can be.
 ClassedPlan ClassSearch::DistributeColumns(const std::vector<std::pair<int, int>>& columns) const {
-  const auto done_by = [&](double seconds) {
-    double sequences = 0;
-    for (const auto& [column, routes] : columns) sequences += routes * pool_[column].SequencesBy(seconds);
-    return sequences;
-  };
-  const double high =
-      LeastSeconds(lower_bound_seconds_, 1e-7, [&](double seconds) { return done_by(seconds) >= batch_; });
-  if (high == kNever) return {};
-  ClassedPlan plan;
-  double excess = done_by(high) - batch_;
-  struct Share {
-    int column, routes, micro_batches;
-  };
-  std::vector<Share> shares;
-  for (const auto& [column, routes] : columns) {
-    const int micro_batches = pool_[column].clock.MicroBatchesBy(high, pool_[column].after_seconds);
-    if (micro_batches > 0) shares.push_back({column, routes, micro_batches});
-  }
-  // One less for some routes, those that end last first.
-  const auto end_of = [&](const Share& share) {
-    return pool_[share.column].clock.Seconds(share.micro_batches, pool_[share.column].after_seconds);
-  };
-  while (excess > 0) {
-    int last = -1;
-    for (int i = 0; i < static_cast<int>(shares.size()); ++i) {
-      const Share& share = shares[i];
-      if (share.micro_batches < 2 || pool_[share.column].clock.sequences() > excess) continue;
-      if (last < 0 || end_of(share) > end_of(shares[last])) last = i;
-    }
-    if (last < 0) return {};  // the sizes do not add up to the batch
-    const int sequences = pool_[shares[last].column].clock.sequences();
-    const int fewer = std::min(shares[last].routes, static_cast<int>(excess / sequences));
-    if (fewer == shares[last].routes) {
-      --shares[last].micro_batches;
-    } else {
-      shares[last].routes -= fewer;
-      shares.push_back({shares[last].column, fewer, shares[last].micro_batches - 1});
-    }
-    excess -= static_cast<double>(fewer) * sequences;
-  }
-  for (const Share& share : shares) {
-    plan.estimated_seconds = std::max(plan.estimated_seconds, end_of(share));
-    plan.routes.push_back({pool_[share.column].clock.shape(), share.routes, share.micro_batches});
-  }
-  return plan;
+  std::vector<TimedRoutes> routes;
+  for (const auto& [column, count] : columns)
+    routes.push_back({&pool_[column].clock, &pool_[column].after_seconds, count});
+  return DealMicroBatches(routes, batch_, lower_bound_seconds_);
 }
 
 }  // namespace medley

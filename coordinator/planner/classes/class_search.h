@@ -5,25 +5,13 @@
 #include <limits>
 #include <vector>
 
+#include "coordinator/planner/classes/deal_micro_batches.h"
 #include "coordinator/planner/classes/master.h"
 #include "coordinator/planner/classes/price_shapes.h"
 #include "coordinator/planner/classes/resources.h"
 #include "coordinator/planner/classes/sum_model.h"
 
 namespace medley {
-
-// So many routes of one shape, each with so many micro-batches.
-struct ShapedRoutes {
-  RouteShape shape;
-  int routes = 0;
-  int micro_batches = 0;
-};
-
-struct ClassedPlan {
-  std::vector<ShapedRoutes> routes;
-  double estimated_seconds = 0;
-  bool empty() const { return routes.empty(); }
-};
 
 // Which routes make up the fastest step, by counts of devices of each class (Dantzig and Wolfe 1960; Gilmore and
 // Gomory 1961: columns are route shapes). What a route does by a time T follows from its shape alone, so the least T

@@ -26,10 +26,12 @@ constexpr int kMostPrices = 4;
 // Of routes of so few stages all is known that neither is dearer nor takes longer than something else, which costs so many questions.
 constexpr int kMostExactStages = 6, kExactQuestions = 4;
 // So often the pricing is asked; what has been found by then is a bound, too.
-constexpr int kMostQuestions = 3000;
+constexpr int kMostQuestions = 6000;
+// Prices of the least time and of these parts of it are mixed.
+constexpr double kSooner[] = {0.995, 0.99, 0.98, 0.97};
 constexpr double kTimeTolerance = 1e-4;
-constexpr int kMostRounds = 6, kMostWorst = 30;
-constexpr double kNear = 0.985, kWorthwhile = 1.003, kRounding = 1e-4;
+constexpr int kMostRounds = 6, kMostWorst = 200;
+constexpr double kNear = 0.997, kWorthwhile = 1.003, kRounding = 1e-4;
 // What is worth its price does the batch, and not later than what is worth more.
 constexpr double kSameWorth = 1 + 1e-8;
 
@@ -87,9 +89,9 @@ class PlanKind {
     if (!floor.knows() || pricings_.empty()) return;
     const double part = shards_optimizer ? 0.5 : 1;  // the other half gathers
     sum_seconds_ = pricings_.front().SumSeconds([&](const StageForm& stage) {
-      const double elements =
-          static_cast<double>(table_.Parameters(stage)) / table_.kinds()[stage.kind].degree;
-      return part * floor.Seconds(elements, stage.layers + 3);  // and what is outside of layers
+      return part * floor.Seconds(static_cast<double>(table_.Parameters(stage)),
+                                  table_.kinds()[stage.kind].degree,
+                                  stage.layers + 3);  // and what is outside of layers
     });
   }
 
@@ -432,16 +434,45 @@ class OptimisticMaster {
         if (then.value < enough) before = std::move(then);
       }
     }
-    const std::vector<double>& limits = resources_.limits();
-    const double all = std::inner_product(before.prices.begin(), before.prices.end(), limits.begin(), 0.0) +
-                       kind_.most_routes() * before.route_price;
-    if (!(all > 0)) return {high, {}};
-    for (double& price : before.prices) price *= batch / all;
-    before.route_price *= batch / all;
-    return {high, std::move(before)};
+    // Where few routes are known many prices are as good for the master, and those in between the best for all routes.
+    MasterRelaxation at;
+    at.prices.assign(resources_.limits().size(), 0);
+    bool any = AddPrices(before, at);
+    if (low == 0) {
+      for (const double sooner : kSooner) any = AddPrices(SolveBy(sooner * high), at) || any;
+    }
+    if (!any) return {high, {}};
+    CostTheBatch(at);
+    return {high, std::move(at)};
+  }
+
+  // Prices half way between, by which all there is costs the batch.
+  MasterRelaxation Between(MasterRelaxation a, const MasterRelaxation& b) const {
+    AddPrices(b, a);
+    CostTheBatch(a);
+    return a;
   }
 
  private:
+  // What all there is costs.
+  double CostOf(const MasterRelaxation& at) const {
+    const std::vector<double>& limits = resources_.limits();
+    return std::inner_product(at.prices.begin(), at.prices.end(), limits.begin(), 0.0) +
+           kind_.most_routes() * at.route_price;
+  }
+  void CostTheBatch(MasterRelaxation& at) const {
+    const double factor = kind_.table().problem().shape.global_batch_sequences / CostOf(at);
+    for (double& price : at.prices) price *= factor;
+    at.route_price *= factor;
+  }
+  // False: nothing has one.
+  bool AddPrices(MasterRelaxation more, MasterRelaxation& to) const {
+    if (more.prices.empty() || !(CostOf(more) > 0)) return false;
+    CostTheBatch(more);
+    for (size_t r = 0; r < to.prices.size(); ++r) to.prices[r] += more.prices[r];
+    to.route_price += more.route_price;
+    return true;
+  }
   MasterRelaxation SolveBy(double seconds) const {
     std::vector<MasterColumn> columns;
     for (const RouteShape& route : routes_) {
@@ -459,23 +490,32 @@ class OptimisticMaster {
   std::vector<RouteShape> routes_;
 };
 
-// Of plans of one kind, at most `upper_seconds`.
+// Of plans of one kind, at most `upper_seconds`. `best`: prices by which the bound of another kind was the highest, or none; then
+// those of this one.
 double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<RouteShape>& shapes,
-               double upper_seconds, const std::atomic<bool>* stop) {
+               double upper_seconds, MasterRelaxation& best, const std::atomic<bool>* stop) {
   std::vector<int> devices;
   for (const DeviceClass& of : kind.table().classes()) devices.push_back(of.devices);
   OptimisticMaster master(kind, resources);
   for (const RouteShape& shape : shapes) master.Add(shape);
   std::vector<Box> parts;
   double bound = 0;
+  bool gained = true;
   for (int round = 0; round < kMostRounds && !Stopped(stop); ++round) {
-    const auto [seconds, at] = master.Solve(bound, upper_seconds);
+    auto [seconds, at] = master.Solve(bound, upper_seconds);
     if (at.prices.empty()) break;
+    if (!gained) {
+      at = master.Between(std::move(at), best);
+    } else if (round == 0 && !best.prices.empty()) {
+      at = master.Between(best, best);
+    }
     BoxSearch search(kind, devices, resources.DevicePrices(at.prices), at.route_price, seconds, stop);
     const double found = search.Run(parts) * (1 - kRounding);
-    const bool gained = found >= kWorthwhile * bound;
+    const bool gained_before = gained;
+    gained = found >= kWorthwhile * bound;
+    if (found > bound) best = at;
     bound = std::max(bound, found);
-    if (bound >= kNear * seconds || !gained) break;
+    if (bound >= kNear * seconds || !(gained || gained_before)) break;
     parts = search.Parts();
     bool any = false;
     for (RouteShape& shape : search.Worst()) any = master.Add(std::move(shape)) || any;
@@ -523,10 +563,11 @@ double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<Devic
   });
   const Resources resources(problem, classes);
   double bound = known.step_seconds;
+  MasterRelaxation best;
   for (const Kind& one : kinds) {
     PlanKind kind(problem, classes, memories, layers_on_hosts ? HostLayers::kCopiesFree : HostLayers::kNone,
                   most_stages, one.routes, one.shards_optimizer);
-    bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, stop));
+    bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, best, stop));
   }
   return Stopped(stop) ? 0 : bound;
 }

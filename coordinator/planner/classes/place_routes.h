@@ -1,5 +1,5 @@
 #pragma once
-#include "coordinator/planner/classes/class_search.h"
+#include "coordinator/planner/classes/deal_micro_batches.h"
 #include "runtime/ir/plan/plan.h"
 
 namespace medley {

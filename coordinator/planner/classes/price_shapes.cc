@@ -24,6 +24,10 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
       any_(layers_ + 1) {
   std::iota(any_.begin(), any_.end(), 0);
   for (int kind = 0; kind < kinds_; ++kind) {
+    for (int next = 0; next < kinds_; ++next)
+      message_seconds_.push_back(2 * table.LeastMessageSeconds(kind, next, size_));
+  }
+  for (int kind = 0; kind < kinds_; ++kind) {
     for (int from_end = 1; from_end <= most_stages; ++from_end) {
       for (const bool first : {false, true}) {
         const std::vector<std::pair<Recompute, int>> recomputes =
@@ -40,17 +44,26 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
           const bool fits = saving && form.layers >= LeastLayers(from_end, first);
           recompute_.push_back(static_cast<signed char>(fits ? static_cast<int>(saving->recompute) : -1));
           windows_.push_back(static_cast<int16_t>(fits ? saving->window_layers : 0));
+          // Further from the end a stage that does the same takes as long.
+          if (from_end > 2) {
+            const size_t nearer = At(kind, from_end - 1, form.layers, first);
+            if (recompute_[nearer] == recompute_.back() && windows_[nearer] == windows_.back()) {
+              pass_seconds_.push_back(pass_seconds_[nearer]);
+              forward_seconds_.push_back(forward_seconds_[nearer]);
+              way_seconds_.push_back(way_seconds_[nearer]);
+              continue;
+            }
+          }
           form.recompute = fits ? saving->recompute : Recompute::kNone;
           form.windows = windows_.back();
           pass_seconds_.push_back(fits ? table.PassSeconds(form) : kNever);
+          if (fits) pass_times_.push_back(pass_seconds_.back());
           forward_seconds_.push_back(table.ForwardSeconds(form));
           way_seconds_.push_back(fits ? table.WaySeconds(form) : kNever);
         }
       }
     }
   }
-  std::copy_if(pass_seconds_.begin(), pass_seconds_.end(), std::back_inserter(pass_times_),
-               [](double seconds) { return seconds < kNever; });
   std::sort(pass_times_.begin(), pass_times_.end());
   pass_times_.erase(std::unique(pass_times_.begin(), pass_times_.end()), pass_times_.end());
 }
@@ -78,11 +91,34 @@ std::vector<double> ShapePricing::PassTimes(double ratio) const {
 
 namespace {
 
+// Sums and minima are the same, however many at a time. The choice at load time runs before a sanitizer is ready for it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__) || \
+    defined(__clang__)
+#define MEDLEY_VECTORISED
+#else
+#define MEDLEY_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+
 // least[i] = min(least[i], added + values[i]).
-void LowerTo(double* least, double added, const double* values, int count) {
+MEDLEY_VECTORISED void LowerTo(double* least, double added, const double* values, int count) {
   for (int i = 0; i < count; ++i) {
     const double value = added + values[i];
     least[i] = value < least[i] ? value : least[i];
+  }
+}
+
+// What stages of 0 to `count` - 1 layers cost (ShapePricing::StageCost), whose times are at the same places.
+struct StageCosts {
+  const double *pass_seconds, *forward_seconds, *way_seconds;
+  double most_pass_seconds, most_period_seconds, ahead, price, price_of_second;
+};
+MEDLEY_VECTORISED void Tabulate(const StageCosts& of, double* costs, int count) {
+  const double *const pass = of.pass_seconds, *const forward = of.forward_seconds,
+                      *const way = of.way_seconds;
+  for (int i = 0; i < count; ++i) {
+    const double cost = of.price + of.price_of_second * way[i], period = pass[i] - of.ahead * forward[i];
+    const double in_time = pass[i] > of.most_pass_seconds ? kNever : cost;
+    costs[i] = period > of.most_period_seconds ? kNever : in_time;
   }
 }
 
@@ -257,7 +293,8 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
     for (int kind = 0; kind < kinds_; ++kind) {
       if (prices_[kind] >= least) continue;
       const double* const behind = &behind_[(from_end - 1) * level + kind * starts];
-      for (const int layers : cuts) {
+      for (auto cut = std::lower_bound(cuts.begin(), cuts.end(), first_start); cut != cuts.end(); ++cut) {
+        const int layers = *cut;
         if (from_end < question.least_stages || layers >= end_start || LeastBegin(question, kind) > 0) break;
         if (PassSeconds(kind, from_end, layers, /*first=*/true) > question.most_pass_seconds) break;
         if (behind[layers] == kNever || layers < LeastLayers(from_end, true)) continue;
@@ -268,11 +305,18 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
       }
       double* const here = all_here + static_cast<ptrdiff_t>(kind) * starts;
       int most_layers = LeastLayers(from_end, false) - 1;
-      for (int layers = most_layers + 1; layers <= layers_; ++layers) {
-        if (PassSeconds(kind, from_end, layers, /*first=*/false) > question.most_pass_seconds) break;
-        most_layers = layers;
-        stage_cost_[layers] = StageCost(question, kind, from_end, layers, /*first=*/false);
-      }
+      const size_t row = At(kind, from_end, 0, /*first=*/false);
+      const int behind_layers = std::min(layers_, end_start - 1);
+      while (most_layers < behind_layers &&
+             pass_seconds_[row + most_layers + 1] <= question.most_pass_seconds)
+        ++most_layers;
+      // Of an endless part what runs ahead counts off whole, and of the last stage, which runs nothing ahead, none does.
+      const bool has_period = question.ahead_part != 0;
+      Tabulate({&pass_seconds_[row], &forward_seconds_[row], &way_seconds_[row], question.most_pass_seconds,
+                has_period ? question.most_period_seconds : kNever,
+                has_period && from_end > 1 ? question.ahead_part * (from_end - 1) : 0, prices_[kind],
+                question.price_of_second * question.ways},
+               stage_cost_.data(), most_layers + 1);
       if (question.cuts.empty()) {
         for (int layers = LeastLayers(from_end, false); layers <= most_layers; ++layers) {
           const int from = std::max(first_start - layers, 0);
@@ -291,6 +335,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
     }
     // What costs as much as a whole route already, with the least that the layers before it cost, is the rest of none
     // that is better.
+    const int starts_before = end_start;
     first_start = starts, end_start = 0;
     std::vector<int>& some = some_;
     some.clear();
@@ -298,7 +343,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
       double* const here = all_here + static_cast<ptrdiff_t>(kind) * starts;
       std::fill_n(here, LeastBegin(question, kind), kNever);
       bool any = false;
-      for (int start = 0; start < starts; ++start) {
+      for (int start = 0; start < starts_before; ++start) {
         if (here[start] == kNever) continue;
         if (here[start] + start * layer_cost >= least) {
           here[start] = kNever;

@@ -105,7 +105,7 @@ class ShapePricing {
     return question.price_of_second * MessageSeconds(question, kind, next);
   }
   double MessageSeconds(const Question& question, int kind, int next) const {
-    return question.ways * 2 * table_.LeastMessageSeconds(kind, next, size_);
+    return question.ways * message_seconds_[static_cast<size_t>(kind) * kinds_ + next];
   }
   size_t At(int kind, int from_end, int layers, bool first) const {
     return ((static_cast<size_t>(kind) * most_stages_ + from_end - 1) * 2 + (first ? 1 : 0)) * (layers_ + 1) +
@@ -118,6 +118,8 @@ class ShapePricing {
   std::vector<int16_t> windows_;                                      // at the same places
   std::vector<double> pass_seconds_, forward_seconds_, way_seconds_;  // at the same places
   std::vector<double> pass_times_;                                    // those that there are, ascending
+  std::vector<double>
+      message_seconds_;  // [kind][next kind]: there with an activation, and back with its gradient
   // Of the answer that is being worked out, by stages from the end: [kind][first layer], the cheapest rest that begins
   // so, and behind a stage of a kind.
   std::vector<double> here_, behind_;

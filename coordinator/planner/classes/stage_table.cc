@@ -201,8 +201,8 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage) {
 }
 
 const RankMemory& StageMemories::Known(const StageKind& kind, const StageForm& stage) {
-  const std::tuple key = {kind.devices[0], kind.degree,    stage.size,      stage.layers,
-                          stage.first,     stage.from_end, stage.recompute, stage.windows};
+  const Key key = {kind.devices[0], kind.degree,    stage.size,      stage.layers,
+                   stage.first,     stage.from_end, stage.recompute, stage.windows};
   const auto known = known_.find(key);
   return known != known_.end() ? known->second : known_.emplace(key, Count(kind, stage)).first->second;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -67,7 +68,18 @@ class StageMemories {
 
   const PlanningProblem& problem_;
   StageBuffers buffers_;
-  std::map<std::tuple<int, int, int, int, bool, int, Recompute, int>, RankMemory> known_;
+  using Key = std::tuple<int, int, int, int, bool, int, Recompute, int>;
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      const auto mixed = [](auto... of) {
+        size_t hash = 0;
+        ((hash = hash * 1'000'003 + static_cast<size_t>(of)), ...);
+        return hash;
+      };
+      return std::apply(mixed, key);
+    }
+  };
+  std::unordered_map<Key, RankMemory, Hash> known_;
 };
 
 // Times and memory of stages under 1F1B, of a problem of many devices. Keeps a reference to the problem.

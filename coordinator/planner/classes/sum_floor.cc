@@ -63,37 +63,41 @@ int CeilingOf(int numerator, int denominator) { return (numerator + denominator 
 
 }  // namespace
 
+SumFloor::Intake SumFloor::IntakeOf(double part, double bytes_per_second, double holders,
+                                    double level_bytes) {
+  if (!(bytes_per_second > 0) || part <= 0) return {};
+  return {part, bytes_per_second, holders * 2 * kHierarchicalPieces * kMostSummed * level_bytes / part};
+}
+
 SumFloor::SumFloor(const PlanningProblem& problem, int replicas)
     : bytes_per_element_(problem.wire_bytes_per_element) {
   std::map<int, int> devices_on;
-  int most_cards = 0, most_on_host = 1;
   for (const DeviceCost& device : problem.devices) {
     if (device.network_cards <= 0) return;
-    most_cards = std::max(most_cards, device.network_cards);
-    if (device.host >= 0) most_on_host = std::max(most_on_host, ++devices_on[device.host]);
+    most_cards_ = std::max(most_cards_, device.network_cards);
+    if (device.host >= 0) most_on_host_ = std::max(most_on_host_, ++devices_on[device.host]);
   }
   if (replicas < 2) return;
   const Rises rises = RisesOf(problem);
   const int sampled = std::min(replicas, kMostSummed);
   // So many of a host a sample has at most.
-  const int on_host = HostsAreWhole(problem) ? CeilingOf(most_on_host * sampled, replicas) : most_on_host;
-  const double hosts = std::min({CeilingOf(replicas, most_on_host), CeilingOf(sampled, on_host), sampled});
-  // Of `part` of a vector, that comes to `holders` at so many bytes a second.
-  const auto take = [&](double part, double bytes_per_second, double holders, double level_bytes) {
-    if (!(bytes_per_second > 0) || part / bytes_per_second <= seconds_per_byte_) return;
-    seconds_per_byte_ = part / bytes_per_second;
-    level_bytes_ = holders * 2 * kHierarchicalPieces * kMostSummed * level_bytes / part;
-  };
-  take(2 * (hosts - 1) / hosts, std::min(most_cards, most_on_host) * rises.between.bytes_per_second,
-       most_on_host, rises.between.level_bytes);
-  take(1, rises.within.bytes_per_second + rises.between.bytes_per_second, 2,
-       std::max(rises.within.level_bytes, rises.between.level_bytes));
-  most_parts_ = most_on_host;
+  const int on_host = HostsAreWhole(problem) ? CeilingOf(most_on_host_ * sampled, replicas) : most_on_host_;
+  const double hosts = std::min({CeilingOf(replicas, most_on_host_), CeilingOf(sampled, on_host), sampled});
+  between_ = IntakeOf(2 * (hosts - 1) / hosts, rises.between.bytes_per_second, most_on_host_,
+                      rises.between.level_bytes);
+  within_ = IntakeOf(1, rises.within.bytes_per_second + rises.between.bytes_per_second, 2,
+                     std::max(rises.within.level_bytes, rises.between.level_bytes));
 }
 
-double SumFloor::Seconds(double elements, int segments) const {
-  const double level_bytes = most_parts_ * segments * level_bytes_;
-  return std::max(0.0, bytes_per_element_ * elements * (1 - kRounding) - level_bytes) * seconds_per_byte_;
+double SumFloor::Seconds(double elements, int degree, int segments) const {
+  const double bytes = bytes_per_element_ * elements * (1 - kRounding), sums = most_on_host_ * segments;
+  const auto seconds = [&](const Intake& intake, double come_bytes, double at_once) {
+    if (intake.part == 0) return 0.0;
+    return std::max(0.0, come_bytes - sums * intake.level_bytes) * intake.part /
+           (at_once * intake.bytes_per_second);
+  };
+  return std::max(seconds(between_, bytes, std::min(degree * most_cards_, most_on_host_)),
+                  seconds(within_, bytes / degree, 1));
 }
 
 }  // namespace medley

@@ -11,21 +11,33 @@ namespace medley {
 // are holders on it if that is less, each at no more than the greatest slope of any link between hosts. And some holder
 // takes in the whole vector, from its host and from others at once. Predictions of sums over many holders look at
 // samples of them and at one of each host, of which the same is said. Nothing is said where cards are not known.
+//
+// Units of several devices hold parts of a layer. All holders of it wait until those of the fewest devices, d, have summed its n
+// elements, n / d on each rank (AlikeRoutePredictor). But then no host has more of them than its devices over d, so
+// n elements come by no more messages at a time than a host has devices, nor than d times its cards.
 class SumFloor {
  public:
   // `replicas`: of each layer at least; fewer than 2: nothing is summed.
   SumFloor(const PlanningProblem& problem, int replicas);
 
   // Whether there is anything to be said.
-  bool knows() const { return seconds_per_byte_ > 0; }
-  // Of sums of so many elements that a rank holds, one after another: one of each segment at most, and of a part of it
-  // for each rank of other units. Scattering takes half of it, and gathering.
-  double Seconds(double elements, int segments) const;
+  bool knows() const { return between_.part > 0 || within_.part > 0; }
+  // Of sums of so many elements that a unit of `degree` devices holds, one after another: one of each segment at most, and
+  // of a part of it for each rank of the widest units. Scattering takes half of it, and gathering.
+  double Seconds(double elements, int degree, int segments) const;
 
  private:
-  double seconds_per_byte_ = 0;
-  double level_bytes_ = 0;  // of a sum, that may come in no time
-  double bytes_per_element_ = 0, most_parts_ = 1;
+  // What some host, or holder, takes in.
+  struct Intake {
+    double part = 0;  // of a vector; 0: nothing is known
+    double bytes_per_second = 0;
+    double level_bytes = 0;  // of a sum, that may come in no time
+  };
+  static Intake IntakeOf(double part, double bytes_per_second, double holders, double level_bytes);
+
+  Intake between_, within_;  // by one message at a time between hosts; of a holder
+  int most_cards_ = 0, most_on_host_ = 1;
+  double bytes_per_element_ = 0;
 };
 
 }  // namespace medley

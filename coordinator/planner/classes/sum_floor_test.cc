@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -33,6 +34,7 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
       }
     }
     if (seed % 5 == 0) problem.forced_all_reduce = CollectiveAlgorithm::kRing;
+    AlikeRoutePredictor predictor(problem);
     for (int round = 0; round < 4; ++round) {
       std::vector<int> holders(devices);
       std::iota(holders.begin(), holders.end(), 0);
@@ -41,15 +43,15 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
       if (round % 2 == 0) std::shuffle(holders.begin(), holders.end(), random);
       holders.resize(count);
       std::sort(holders.begin(), holders.end());
-      GroupSums sums(problem, holders, kMostSummed);
+      GroupSums& sums = predictor.SumsOver(holders);
       const SumFloor floor(problem, integer(2, count)), at_once(problem, count);
       known += at_once.knows() ? 1 : 0;
       for (const int64_t elements : {1000, 200'000, 30'000'000}) {
         INFO("seed " << seed << ", round " << round << ", " << count << " of " << devices << " devices, "
                      << elements << " elements");
         const double seconds = sums.Seconds(elements),
-                     least = at_once.Seconds(static_cast<double>(elements), 1);
-        CHECK(floor.Seconds(static_cast<double>(elements), 1) <= seconds);
+                     least = at_once.Seconds(static_cast<double>(elements), 1, 1);
+        CHECK(floor.Seconds(static_cast<double>(elements), 1, 1) <= seconds);
         CHECK(least <= seconds);
         if (elements > 1'000'000 && least > 0.3 * seconds) ++sharp;
       }
@@ -57,6 +59,34 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
   }
   CHECK(known == 160);
   CHECK(sharp > 40);
+}
+
+TEST_CASE("the floor of units of several devices is no more than sums of their ranks take") {
+  int sharp = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 32);
+    for (DeviceCost& device : problem.devices) device.network_cards = 1 + static_cast<int>(seed % 4);
+    AlikeRoutePredictor predictor(problem);
+    for (const int degree : {1, 2, 4}) {
+      std::vector<int> first_ranks;
+      std::map<int, int> on_host;
+      for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+        if (on_host[problem.devices[d].host]++ % degree == 0) first_ranks.push_back(d);
+      }
+      const SumFloor floor(problem, static_cast<int>(first_ranks.size()));
+      const int64_t elements = 30'000'000;
+      INFO("seed " << seed << ", degree " << degree);
+      const double seconds = predictor.SumsOver(first_ranks).Seconds(elements / degree);
+      // The last unit of a host may have fewer devices.
+      const double least = floor.Seconds(static_cast<double>(elements), degree, 1);
+      if (std::all_of(on_host.begin(), on_host.end(),
+                      [&](const auto& of) { return of.second % degree == 0; })) {
+        CHECK(least <= seconds);
+        if (degree > 1 && least > 0.3 * seconds) ++sharp;
+      }
+    }
+  }
+  CHECK(sharp > 5);
 }
 
 TEST_CASE("nothing is known of sums over one device, or where cards are not known") {
@@ -77,10 +107,10 @@ TEST_CASE("the floor is what a ring over hosts of one device takes") {
   const LinkModel link = LinkModel::Line(0, 1e6);
   problem.links.SetBetweenHosts(0, 0, {link, link});
   // Each takes in 2 * 7 / 8 of 4 MB, at 1 MB a second.
-  CHECK(SumFloor(problem, 8).Seconds(1e6, 1) == Approx(7).epsilon(1e-3));
-  CHECK(GroupSums(problem, hosts, kMostSummed).Seconds(1'000'000) == Approx(7).epsilon(1e-3));
+  CHECK(SumFloor(problem, 8).Seconds(1e6, 1, 1) == Approx(7).epsilon(1e-3));
+  CHECK(AlikeRoutePredictor(problem).SumsOver(hosts).Seconds(1'000'000) == Approx(7).epsilon(1e-3));
   // Fewer take less.
-  CHECK(SumFloor(problem, 2).Seconds(1e6, 1) == Approx(4).epsilon(1e-3));
+  CHECK(SumFloor(problem, 2).Seconds(1e6, 1, 1) == Approx(4).epsilon(1e-3));
 }
 
 }  // namespace

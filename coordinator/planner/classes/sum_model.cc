@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "coordinator/predictor/group_sums.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {
-
-constexpr int kMostSampled = 16;  // the others are extrapolated
 
 // Of each class as many as its part of all devices is, each on another host as long as there are some.
 std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
@@ -41,10 +38,10 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
   return table.Parameters(stage) + (stage.first && stage.from_end == 1 ? table.TiedParameters() : 0);
 }
 
-LinkModel SecondsByElements(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
+LinkModel SecondsByElements(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes,
                             int replicas) {
   LinkModel model;
-  GroupSums sums(problem, Sample(classes, replicas), kMostSampled);
+  GroupSums sums(predictor.samples(), Sample(classes, replicas), kMostSummed);
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8)
     model.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
   return model;
@@ -52,9 +49,10 @@ LinkModel SecondsByElements(const PlanningProblem& problem, const std::vector<De
 
 }  // namespace
 
-SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
+SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes, int replicas,
                    std::vector<int> least_begin)
     : least_begin_(std::move(least_begin)) {
+  const PlanningProblem& problem = predictor.problem();
   const std::vector<std::pair<SegmentId, SegmentId>> buckets =
       CutIntoBuckets(problem.shape.model, 0, SegmentCount(problem.shape.model));
   for (const auto& [first, end] : buckets) {
@@ -63,7 +61,7 @@ SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass
     bucket_elements_ = std::max(bucket_elements_, elements);
   }
   if (replicas < 2) return;
-  by_elements_ = SecondsByElements(problem, classes, replicas);
+  by_elements_ = SecondsByElements(predictor, classes, replicas);
   std::vector<DeviceClass> others;
   for (size_t c = 0; c < least_begin_.size(); ++c) {
     if (least_begin_[c] == 0) {
@@ -72,7 +70,7 @@ SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass
       later_layer_ = later_layer_ == 0 ? least_begin_[c] : std::min(later_layer_, least_begin_[c]);
     }
   }
-  if (later_layer_ > 0) without_later_ = SecondsByElements(problem, others, replicas);
+  if (later_layer_ > 0) without_later_ = SecondsByElements(predictor, others, replicas);
 }
 
 double SumModel::Seconds(int64_t elements) const {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "coordinator/planner/classes/route_shape.h"
-#include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/alike_routes.h"
 #include "runtime/ir/link/link_model.h"
 
 namespace medley {
@@ -15,7 +15,7 @@ class SumModel {
   // `replicas`: of the sample at most. 1: nothing is summed.
   // `least_begin`: of each class, the layer before which it holds none; of as many layers sums are over the others alone. Empty, or 0:
   // it may hold any.
-  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
+  SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes, int replicas,
            std::vector<int> least_begin = {});
   // The same, where units have so many devices at least: they take part in every slice of those that are cut finer.
   SumModel OfDegree(int least_degree) const {

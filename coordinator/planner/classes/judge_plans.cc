@@ -1,0 +1,137 @@
+#include "coordinator/planner/classes/judge_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/classes/host_layers.h"
+#include "coordinator/planner/classes/place_routes.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/model/model_share.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/memory.h"
+
+namespace medley {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kOwnPart = 1.1;
+constexpr int kMostPlacings = 3;
+
+int DevicesOfHost(const PlanningProblem& problem, const DeviceCost& of) {
+  if (of.host < 0) return 1;
+  return static_cast<int>(std::count_if(problem.devices.begin(), problem.devices.end(),
+                                        [&](const DeviceCost& device) { return device.host == of.host; }));
+}
+
+// "12 x [A100 x2: 10 layers | V100: 6 layers] x 30 of 2"
+std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
+  std::string text;
+  for (const ShapedRoutes& shaped : plan.routes) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", shaped.routes, " x [");
+    for (const StageForm& stage : shaped.shape.stages) {
+      const StageKind& kind = table.kinds()[stage.kind];
+      absl::StrAppend(&text, stage.first ? "" : " | ", table.problem().devices[kind.devices[0]].kind,
+                      kind.degree > 1 ? absl::StrCat(" x", kind.degree) : "", ": ",
+                      stage.layers > 0 ? absl::StrCat(stage.layers)
+                      : stage.first    ? "embedding"
+                                       : "head",
+                      stage.recompute == Recompute::kNone ? "" : " again",
+                      stage.windows > 0 ? absl::StrCat(" on the host, ", stage.windows, " at a time") : "");
+    }
+    absl::StrAppend(&text, "] x ", shaped.micro_batches, " of ",
+                    table.problem().micro_batch_sizes[shaped.shape.size]);
+  }
+  return text;
+}
+
+int Replicas(const ClassedPlan& plan) {
+  int routes = 0;
+  for (const ShapedRoutes& shaped : plan.routes) routes += shaped.routes;
+  return routes;
+}
+
+}  // namespace
+
+double OwnShare(int replicas) { return std::min(1.0, kOwnPart / replicas); }
+
+// Whether the first rank of each stage of such routes fits its device, with `optimizer_share` of the state.
+bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
+  const PlanningProblem& problem = predictor_.problem();
+  const bool layers_alone = LayersAreSummedAlone(problem.shape.model);
+  std::set<std::string> seen;
+  for (const Route& route : plan.routes) {
+    Plan alone{.schedule = plan.schedule};
+    Route& own = alone.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
+    std::string key = absl::StrCat(route.micro_batch_sequences);
+    for (const UnitId u : route.units) {
+      const Unit& unit = plan.units[u];
+      own.units.push_back(static_cast<int>(alone.units.size()));
+      alone.units.push_back(unit);
+      absl::StrAppend(&key, "|", predictor_.ClassOf(predictor_.DeviceNamed(unit.devices.front())), ",",
+                      unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
+                      static_cast<int>(unit.recompute), ",", unit.window_layers);
+    }
+    if (!seen.insert(key).second) continue;
+    // More keep no more.
+    own.micro_batches = std::min(own.micro_batches, 2 * static_cast<int>(own.units.size()) + 2);
+    for (size_t s = 0; s < alone.units.size(); ++s) {
+      const Rank rank = FirstRankOf(alone, static_cast<int>(s));
+      RankMemory memory = MemoryOfRank(alone, rank, problem.shape);
+      const ModelConfig& model = problem.shape.model;
+      const Bytes layer =
+          SizeOf(Dtype::kF32) *
+          SegmentElements(LocalModel(model, ShareOf(alone, rank, model)), SegmentOfBlock(BlockOfLayer(0)));
+      memory.optimizer = OptimizerBytes(memory.optimizer, alone.units[s].window_layers, layer, layers_alone,
+                                        optimizer_share);
+      if (!medley::Fits(memory, RoomOf(problem, alone, rank))) return false;
+      if (memory.host == Bytes{0}) continue;
+      // Half of it are moments. Each device has an equal part of its host.
+      const DeviceCost& device = problem.devices[predictor_.DeviceNamed(DeviceOf(alone, rank))];
+      const double needed = static_cast<double>(memory.host.value) * (1 + optimizer_share) / 2;
+      if (device.host_memory > Bytes{0} &&
+          needed * DevicesOfHost(problem, device) > static_cast<double>(device.host_memory.value))
+        return false;
+    }
+  }
+  return true;
+}
+
+double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan found, const Deal& deal) {
+  Plan plan;
+  for (int placings = 0; plan.units.empty(); ++placings) {
+    if (placings == kMostPlacings || found.empty()) return kNever;
+    plan = PlaceRoutes(table, found.routes);
+    if (!plan.units.empty()) break;
+    if (deal == nullptr) return kNever;
+    found = deal(found.routes);
+  }
+  const bool may_share = predictor_.problem().constraints.saves_memory;
+  // Shares are scattered and gathered by other ways than whole sums, which are often faster.
+  plan.shards_optimizer = !Fits(plan, 1);
+  if (plan.shards_optimizer && !(may_share && Fits(plan, OwnShare(Replicas(found))))) return kNever;
+  const std::string summary = DescribeShapes(table, found);
+  if (!judged_.insert(summary).second) return kNever;
+  // What keeps messages within hosts may take sums out of them, and the other way round.
+  Plan by_blocks = PlaceByBlocks(table, found.routes);
+  by_blocks.shards_optimizer = plan.shards_optimizer;
+  const double seconds = Keep(std::move(plan), summary, found.estimated_seconds);
+  if (by_blocks.units.empty()) return seconds;
+  return std::min(seconds, Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side"),
+                                found.estimated_seconds));
+}
+
+// If it is predicted to be faster than the fastest.
+double PlanJudge::Keep(Plan plan, std::string summary, double estimated_seconds) {
+  ++best_.predicted_plans;
+  const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
+  if (!predicted.ok()) return kNever;
+  if (found_any() && predicted->step_seconds >= best_.step_seconds) return predicted->step_seconds;
+  best_.plan = std::move(plan);
+  best_.step_seconds = predicted->step_seconds;
+  best_.summary = std::move(summary);
+  best_estimate_seconds_ = estimated_seconds;
+  return best_.step_seconds;
+}
+
+}  // namespace medley
