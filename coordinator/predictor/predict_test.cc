@@ -746,6 +746,12 @@ TEST_CASE("what a unit sums of one part of a micro-batch takes no time beside a 
   CHECK(prediction->ranks[1].busy_seconds == Approx(computing_seconds).epsilon(1e-12));
   CHECK(prediction->ranks[1].exchange_seconds == Approx(5 * 0.55).epsilon(1e-12));
 
+  // Cores that exchange compute nothing meanwhile.
+  for (DeviceCost& device : problem.devices) device.cores = 2;
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(computing_seconds + 5 * (0.2 * 14 + 0.15) + scalars_seconds).epsilon(1e-12));
+  for (DeviceCost& device : problem.devices) device.cores = 0;
+
   // Sums that take longer than passes follow each other, and passes go beside them, but before the first of backward.
   scalars_seconds = connect(10);
   const double first_pass_seconds = BranchShare(problem.shape.model, 1, 8) * 2 * 0.6 / 2;
