@@ -268,6 +268,20 @@ absl::StatusOr<std::string> DescribeParts(const PlanningProblem& problem, const 
                       " parts, and if they were not, a step would take ", Seconds(seconds));
 }
 
+// What a unit that sums of whole micro-batches would bring by cutting them in two; empty: it cannot, or parts were not measured.
+std::string DescribeUncut(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
+  const Visits visits = VisitsOf(plan, unit);
+  if (plan.units[unit].exchange_parts > 1 ||
+      std::any_of(visits.begin(), visits.end(),
+                  [](const Visit& visit) { return visit.micro_batch_sequences < 2; }))
+    return "";
+  Plan cut = plan;
+  cut.units[unit].exchange_parts = 2;
+  const absl::StatusOr<double> seconds = PredictStepSeconds(problem, cut);
+  if (!seconds.ok()) return "";
+  return absl::StrCat("; with each micro-batch in 2 parts a step would take ", Seconds(*seconds));
+}
+
 // Of the unit that takes longest over it.
 absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, const Plan& plan,
                                               const Portrait& portrait) {
@@ -290,7 +304,7 @@ absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, co
                     FormatBytes({largest->elements * SizeOf(unit.activations).value}), ", goes by ",
                     NameOf(largest->choice.algorithm), " in ", Seconds(largest->choice.predicted_seconds));
   }
-  return text;
+  return absl::StrCat(text, DescribeUncut(problem, plan, portrait.exchanging));
 }
 
 std::string Summary(const Plan& plan, const Explanation& explanation, const StepPrediction& prediction) {

@@ -218,7 +218,10 @@ TEST_CASE("an explanation says of a unit that shares blocks what its devices exc
   CHECK_THAT(
       ExplainPlan(problem, plan)->exchanges,
       Catch::Contains(", by NCCL 2.28.3, which is taken to be as fast as the measured links; the largest, "));
+  CHECK_THAT(ExplainPlan(problem, plan)->exchanges, !Catch::Contains("2 parts"));
   plan.routes = {{{0}, problem.shape.global_batch_sequences / 2, 2}};
+  CHECK_THAT(ExplainPlan(problem, plan)->exchanges,
+             Catch::Contains("; with each micro-batch in 2 parts a step would take "));
   plan.units[0].exchange_parts = 2;
   const auto in_parts = ExplainPlan(problem, plan);
   REQUIRE(in_parts.status().ToString() == "OK");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/chosen_order.h"
+#include "coordinator/planner/chosen_parts.h"
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
@@ -54,11 +55,13 @@ absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const 
     const int devices = static_cast<int>(DevicesOf(found.plan).size());
     if (!problem.constraints.Allow(devices, PricePerHour(problem, found.plan)))
       return absl::ResourceExhaustedError("planning by classes found none that the constraints allow");
-    return ChosenPlan{.plan = std::move(found.plan),
+    ChosenPlan chosen{.plan = std::move(found.plan),
                       .step_seconds = found.step_seconds,
                       .lower_bound_seconds = found.lower_bound_seconds,
                       .simulated_plans = found.predicted_plans,
                       .fitting = std::move(found.summary)};
+    ChooseParts(problem, chosen);
+    return chosen;
   }
   absl::StatusOr<ChosenPlan> alone = ChooseWithoutSharing(problem, limits);
   if (!absl::IsResourceExhausted(alone.status())) return alone;

@@ -36,7 +36,8 @@ constexpr size_t kMostSearchedDevices = 16;
 struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
-  // No valid plan with a named schedule is predicted to be faster than this; 0 where the plan chosen has none.
+  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this; 0 where the plan
+  // chosen has none, or others.
   double lower_bound_seconds = 0;
   // The search was exhausted within its limits. Of plans with a synthesised order nothing is known: what is
   // proven is proven of those with named schedules.
@@ -59,7 +60,7 @@ struct ChosenPlan {
 // are taken together in units that share the width of their blocks, by what has been measured of such shares;
 // and, where the constraints allow it, units make activations again instead of keeping them, have their layers in
 // host memory and share the optimizer's state. The fastest plan that is found of those; nothing is called proven
-// of it, and lower_bound_seconds is 0. `fitting` says so.
+// of it, and lower_bound_seconds is 0. `fitting` says so, and what it brings that such units cut micro-batches into parts.
 //
 // Where one fits, and memory keeps others from fitting, plans of units of one device are looked for that do so, and the
 // fastest is chosen if it is faster than all that was found without. `fitting` says so.

@@ -178,6 +178,8 @@ class Search {
   void KeepPipeline(const Plan& plan, double seconds);
   Plan PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
               const std::vector<int>& order);
+  // Of a unit of several devices, which `problem_` has as one.
+  int PartsFor(int device, const Unit& unit, int sequences);
   // A plan with so many units must be predicted below this to be taken.
   double Below(int units) const;
   bool OutOfBudget() const;
@@ -209,11 +211,12 @@ class Search {
   Taken taken_;
   std::vector<Arrangement> of_unlike_sizes_;          // that may be better, without their sizes
   std::map<std::array<int, 5>, int> most_sequences_;  // by list, schedule, how memory is saved, and level
-  double most_sequences_below_ = 0;                   // a best plan's time
-  int64_t device_lists_ = 0;                          // looked at
-  int64_t evaluated_ = 0;                             // cheap evaluations, in simulated instructions' worth
-  bool passed_over_ = false;   // ways to save memory where that is no matter of each unit alone
-  bool is_kept_best_ = false;  // RunFrom: plans that fit with nothing saved have been searched
+  std::map<std::array<int, 5>, int> parts_;  // PartsFor by device, sequences, blocks, and what is recomputed
+  double most_sequences_below_ = 0;          // a best plan's time
+  int64_t device_lists_ = 0;                 // looked at
+  int64_t evaluated_ = 0;                    // cheap evaluations, in simulated instructions' worth
+  bool passed_over_ = false;                 // ways to save memory where that is no matter of each unit alone
+  bool is_kept_best_ = false;                // RunFrom: plans that fit with nothing saved have been searched
 };
 
 // Whether a plan of such units, all shared alike, fits the memory of their devices (Search::Fits).

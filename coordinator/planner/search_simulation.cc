@@ -3,6 +3,7 @@
 #include <map>
 
 #include "coordinator/planner/search.h"
+#include "coordinator/planner/techniques/exchange_parts.h"
 
 // What a choice takes: its bound, and its simulation.
 namespace medley {
@@ -130,21 +131,29 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
       const int d = arrangement.devices[r][s];
-      const DeviceCost& device = problem_.devices[d];
       Unit& unit = plan.units.emplace_back();
-      unit.chunks = {choice[r].blocks(s)};
-      unit.activations = device.activations;
-      unit.recompute = recomputes[s];
       if (units_.empty()) {
-        unit.devices = {device.name};
-        continue;
+        const DeviceCost& device = problem_.devices[d];
+        unit = {.devices = {device.name}, .chunks = {choice[r].blocks(s)}, .activations = device.activations};
+      } else {
+        unit = UnitOf(simulated_, units_[d], choice[r].blocks(s));
       }
-      for (const int rank : units_[d].devices) unit.devices.push_back(simulated_.devices[rank].name);
-      const int degree = static_cast<int>(unit.devices.size());
-      if (units_[d].shares != EvenShares(problem_.shape.model, degree)) unit.shares = units_[d].shares;
+      unit.recompute = recomputes[s];
+      if (!units_.empty()) unit.exchange_parts = PartsFor(d, unit, route.micro_batch_sequences);
     }
   }
   return plan;
+}
+
+int Search::PartsFor(int device, const Unit& unit, int sequences) {
+  const BlockRange blocks = unit.chunks.front();
+  const auto [known, inserted] = parts_.try_emplace(
+      {device, sequences, blocks.first.value(), blocks.end.value(), static_cast<int>(unit.recompute)}, 1);
+  if (inserted) {
+    known->second = BestParts(simulated_, *simulated_reductions_, unit, sequences);
+    evaluated_ += blocks.size();
+  }
+  return known->second;
 }
 
 double Search::Below(int units) const {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/chosen_order.h"
+#include "coordinator/planner/chosen_parts.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
 #include "runtime/base/status_macros.h"
@@ -214,6 +215,10 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const st
     techniques.push_back(absl::StrCat("devices of a host share blocks, ", best_degree, " a unit"));
   for (std::string& saving : DescribeSaving(problem, best->plan, prediction))
     techniques.push_back(std::move(saving));
+  if (const Plan whole = WithWholeMicroBatches(best->plan); !(whole == best->plan)) {
+    ASSIGN_OR_RETURN(const double whole_seconds, PredictStepSeconds(problem, whole));
+    techniques.push_back(DescribeParts(best->plan, best->step_seconds, whole_seconds));
+  }
   std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   best->fitting =
       absl::StrCat("nothing fits with one device a unit",

@@ -21,14 +21,14 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
          a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
          a.shared_slowdown == b.shared_slowdown && a.shared_update_slowdown == b.shared_update_slowdown &&
-         a.shared_with == b.shared_with && a.cores == b.cores && a.has_own_memory == b.has_own_memory &&
+         a.shared_with == b.shared_with && a.cores == b.cores &&
          a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
          a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
          a.price_per_hour == b.price_per_hour && a.network_cards == b.network_cards && a.site == b.site &&
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
-bool SumsOnCores(const DeviceCost& device) { return device.cores > 0 && !device.has_own_memory; }
+bool SumsOnCores(const DeviceCost& device) { return device.cores > 0; }
 
 double SlowdownBeside(const DeviceCost& device, double shared, int others) {
   if (device.shared_with <= 0) return 1;

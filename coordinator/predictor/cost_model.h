@@ -70,7 +70,7 @@ struct DeviceCost {
 // and price.
 bool SameCost(const DeviceCost& a, const DeviceCost& b);
 
-// Whether a device's cores exchange and add what it sums: its memory is the host's.
+// Whether the cores that exchange and add what a device sums are those that compute.
 bool SumsOnCores(const DeviceCost& device);
 
 // How many times longer a device takes for what `shared` is of, its shared_slowdown or shared_update_slowdown, while

@@ -73,20 +73,21 @@ void GroupSums::FindHosts(SumSamples& samples, int most_exact) {
   if (by_host.size() < 2 || by_host.size() == devices_.size()) return;
   std::vector<int> first;
   std::set<std::vector<int>> known;
-  double ways = 0;
+  int fewest_ways = std::numeric_limits<int>::max();
+  size_t most_members = 1;
   for (const auto& [host, devices] : by_host) {
     first.push_back(devices.front());
     const int cards = problem.devices[devices.front()].network_cards;
-    ways += std::clamp(cards, 1, static_cast<int>(devices.size()));
+    fewest_ways = std::min(fewest_ways, std::clamp(cards, 1, static_cast<int>(devices.size())));
+    most_members = std::max(most_members, devices.size());
     std::vector<int> make_up;
     for (const int d : devices) make_up.push_back(problem.links.EndOf(d));
     if (devices.size() < 2 || hosts_.size() == kMostHosts || !known.insert(std::move(make_up)).second)
       continue;
     hosts_.push_back(&samples.Of(devices, most_exact));
   }
-  const double hosts = static_cast<double>(by_host.size());
-  members_of_host_ = static_cast<double>(devices_.size()) / hosts;
-  ways_out_ = ways / hosts;
+  members_of_host_ = static_cast<double>(most_members);
+  ways_out_ = fewest_ways;
   across_ = std::make_unique<GroupSums>(samples, std::move(first), most_exact);
 }
 

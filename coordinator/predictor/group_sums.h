@@ -53,7 +53,7 @@ class GroupSums {
   // `samples` must outlive it; `devices`: of its problem. Beyond `most_exact` members, times are extrapolated from sets of
   // half as many and as many, taken evenly out of them; or, where hosts have several and that is faster, they are those
   // of a hierarchy: rings within hosts, and what each of a host's devices then has summed with one of each other host,
-  // as many at a time as there are cards.
+  // as many at a time as there are cards. All wait for the host with the fewest: all of the vector leaves and enters it.
   GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact);
 
   // To sum a vector of so many elements.
@@ -68,11 +68,12 @@ class GroupSums {
 
   const PlanningProblem& problem_;
   std::vector<int> devices_;
-  SumSample* whole_ = nullptr;                 // of most_exact, or all
-  SumSample* half_ = nullptr;                  // of half as many; null: `whole_` is all
-  std::vector<SumSample*> hosts_;              // one of each make-up; none: no hierarchy
-  double members_of_host_ = 1, ways_out_ = 1;  // of the mean host
-  std::unique_ptr<GroupSums> across_;          // of one device of each host
+  SumSample* whole_ = nullptr;         // of most_exact, or all
+  SumSample* half_ = nullptr;          // of half as many; null: `whole_` is all
+  std::vector<SumSample*> hosts_;      // one of each make-up; none: no hierarchy
+  double members_of_host_ = 1;         // of the largest host, whose devices have the smallest parts
+  double ways_out_ = 1;                // of the host with the fewest
+  std::unique_ptr<GroupSums> across_;  // of one device of each host
   std::map<int64_t, double> seconds_;
 };
 

@@ -34,8 +34,8 @@ struct StepPrediction {
 
 // Simulates the step programs of all ranks in virtual time. Resources are shared fairly: devices on one
 // processor, and a device's own send and receive each. What computes is slowed down by the other devices of
-// its host that compute at that moment (DeviceCost::shared_slowdown). Sums of gradients take a core of each device whose
-// memory is the host's from what it computes. A message starts when both ends are
+// its host that compute at that moment (DeviceCost::shared_slowdown). Sums of gradients take a core of each device that computes on
+// cores from what it computes. A message starts when both ends are
 // ready; an all-reduce when all are, and so does a pass within which the ranks of a unit sum, or their gather:
 // it ends for all of them when the slowest has computed and the sums have taken their time.
 //

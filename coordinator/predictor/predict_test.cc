@@ -204,9 +204,6 @@ TEST_CASE("sums of gradients take from what the same cores compute") {
   CHECK(hidden < one - 0.1);
   CHECK(many > hidden);
   CHECK(many == Approx(hidden).epsilon(0.01));
-  // Memory of its own is summed by other means.
-  for (DeviceCost& device : problem.devices) device.has_own_memory = true;
-  CHECK(seconds(1) < one - 0.1);
 }
 
 TEST_CASE(
@@ -779,6 +776,12 @@ TEST_CASE("what a unit sums of one part of a micro-batch takes no time beside a 
         Approx(computing_seconds + 5 * (0.1 + 0.1 + 0.15 + 0.2) + scalars_seconds).epsilon(1e-12));
   CHECK(prediction->ranks[1].busy_seconds == Approx(computing_seconds).epsilon(1e-12));
   CHECK(prediction->ranks[1].exchange_seconds == Approx(5 * 0.55).epsilon(1e-12));
+
+  // Cores that exchange compute nothing meanwhile.
+  for (DeviceCost& device : problem.devices) device.cores = 2;
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(computing_seconds + 5 * (0.2 * 14 + 0.15) + scalars_seconds).epsilon(1e-12));
+  for (DeviceCost& device : problem.devices) device.cores = 0;
 
   // Sums that take longer than passes follow each other, and passes go beside them, but before the first of backward.
   scalars_seconds = connect(10);

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/predictor/group_sums.h"
 #include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/program/program.h"
 
@@ -154,6 +155,56 @@ TEST_CASE("gradients in bf16 take half the time where bytes count") {
   problem.wire_bytes_per_element = 2;
   Reductions bf16(problem);
   CHECK(bf16.Seconds(bf16.GroupOf({0, 1, 2}), 30'000'000) == Approx(whole / 2).epsilon(0.01));
+}
+
+TEST_CASE("what a unit on several hosts exchanges takes turns on their cards, and inside a host takes none") {
+  // Two hosts of two devices, between which a message takes all of the time.
+  PlanningProblem problem =
+      Problem(4, [](int a, int b) { return a / 2 == b / 2 ? Link(0, 1e12) : Link(0, 1e8); });
+  for (int d = 0; d < 4; ++d) problem.devices[d].host = d / 2;
+  const int64_t elements = 8'000'000;
+  const double bytes = 2.0 * static_cast<double>(elements);  // in bf16
+  const auto seconds = [&](const std::vector<int>& devices) {
+    Reductions reductions(problem);
+    return reductions.ExchangeSeconds(reductions.GroupOf(devices), elements, Dtype::kBf16);
+  };
+  for (const int cards : {1, 2, 4}) {
+    CAPTURE(cards);
+    for (DeviceCost& device : problem.devices) device.network_cards = cards;
+    // All of the sum leaves each host and enters it, through so many.
+    CHECK(seconds({0, 1, 2, 3}) == Approx(bytes / 1e8 / std::min(cards, 2)).epsilon(0.05));
+    CHECK(seconds({0, 1}) == Approx(bytes / 1e12).epsilon(0.05));
+  }
+  // What is gathered goes round all four: one message crosses at a time each way, whatever the cards.
+  Reductions reductions(problem);
+  CHECK(reductions.GatherSeconds(reductions.GroupOf({0, 1, 2, 3}), {1 << 24}) ==
+        Approx(0.75 * (1 << 24) / 1e8).epsilon(0.05));
+}
+
+TEST_CASE("sums over many wait for the host with the fewest cards") {
+  constexpr int kHosts = 4;
+  PlanningProblem problem =
+      Problem(2 * kHosts, [](int a, int b) { return a / 2 == b / 2 ? Link(0, 1e12) : Link(0, 1e8); });
+  std::vector<int> all;
+  for (int d = 0; d < 2 * kHosts; ++d) {
+    problem.devices[d].host = d / 2;
+    problem.devices[d].network_cards = 2;
+    all.push_back(d);
+  }
+  problem.forced_all_reduce = CollectiveAlgorithm::kHierarchical;
+  const int64_t elements = 64'000'000;
+  const auto seconds = [&](int most_exact) {
+    std::vector<int> class_of;
+    for (const DeviceCost& device : problem.devices) class_of.push_back(device.network_cards);
+    SumSamples samples(problem, class_of);
+    return GroupSums(samples, all, most_exact).Seconds(elements);
+  };
+  const double round_seconds = 2.0 * (kHosts - 1) / kHosts * 4 * static_cast<double>(elements) / 1e8;
+  CHECK(seconds(8) == Approx(round_seconds / 2).epsilon(0.05));
+  CHECK(seconds(6) == Approx(round_seconds / 2).epsilon(0.05));
+  problem.devices[2].network_cards = problem.devices[3].network_cards = 1;
+  CHECK(seconds(8) == Approx(round_seconds).epsilon(0.05));
+  CHECK(seconds(6) == Approx(round_seconds).epsilon(0.05));
 }
 
 TEST_CASE("every slice that several units hold has its reduction, once") {

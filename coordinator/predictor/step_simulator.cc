@@ -5,12 +5,10 @@
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
-#include "coordinator/predictor/parts_timeline.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
-#include "runtime/ir/model/row_counts.h"
 #include "runtime/ir/program/going_ahead.h"
 
 namespace medley {
@@ -148,14 +146,16 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
                                                      "].micro_batch_sequences: ", visit.micro_batch_sequences,
                                                      " is not among the problem's micro_batch_sizes"));
     }
-    ASSIGN_OR_RETURN(const BlockTimes times,
-                     TimesInParts(plan, program.unit, visit.micro_batch_sequences, *costs));
-    result.visits.push_back(CostOf(unit.chunks[visit.chunk], times));
-    result.visits.back().recompute_seconds =
-        times.layer.forward_seconds *
-        RecomputedShare(
-            LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model)),
-            visit.micro_batch_sequences, problem_.shape.sequence, unit.recompute);
+    const absl::StatusOr<BlockTimes> times =
+        TimesInParts(problem_, costs->times, visit.micro_batch_sequences, unit.exchange_parts);
+    if (!times.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("units[", program.unit.value(), "].", times.status().message()));
+    }
+    const double recomputed_share = RecomputedShare(
+        LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model)),
+        visit.micro_batch_sequences, problem_.shape.sequence, unit.recompute);
+    result.visits.emplace_back(problem_.shape.model, unit.chunks[visit.chunk], *times, recomputed_share);
   }
   const AnsweredParameters all = AnsweredBy(program, ParametersHeld(plan, program), /*on_host_alone=*/false);
   AnsweredParameters on_host;
@@ -165,33 +165,6 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
   result.update_seconds =
       static_cast<double>(all.updated - on_host.updated) * costs->update_seconds_per_parameter;
   return result;
-}
-
-// Embedding and head compute all rows at once, and so do the gradients of layers' weights.
-absl::StatusOr<BlockTimes> StepSimulator::TimesInParts(const Plan& plan, UnitId unit, int sequences,
-                                                       const RankCosts& costs) const {
-  const std::vector<int>& sizes = problem_.micro_batch_sizes;
-  const auto index = [&](int64_t size) {
-    return std::find(sizes.begin(), sizes.end(), size) - sizes.begin();
-  };
-  BlockTimes times = costs.times[index(sequences)];
-  const int parts = plan.units[unit].exchange_parts;
-  if (parts == 1) return times;
-  PassTimes& layer = times.layer;
-  layer.forward_seconds = 0;
-  layer.backward_seconds = layer.weight_gradient_seconds;
-  for (const RowRange& part : PartsOf(sequences, parts)) {
-    const size_t size = index(part.size());
-    if (size == sizes.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "units[", unit.value(), "].exchange_parts: ", parts, " cut a micro-batch of ", sequences,
-          " sequences into parts of ", part.size(), ", which is not among the problem's micro_batch_sizes"));
-    }
-    const PassTimes& of_part = costs.times[size].layer;
-    layer.forward_seconds += of_part.forward_seconds;
-    layer.backward_seconds += of_part.backward_seconds - of_part.weight_gradient_seconds;
-  }
-  return times;
 }
 
 // The first holder answers for a shared slice, and all update it; where it has owners, these do both.
@@ -247,19 +220,6 @@ int64_t StepSimulator::ParametersHeld(const Plan& plan, const StepProgram& progr
   if (Holds(unit, config.embedding_block()) || Holds(unit, config.head_block()))
     held += SegmentElements(config, kTiedSegment);
   return held;
-}
-
-StepSimulator::VisitCost StepSimulator::CostOf(BlockRange blocks, const BlockTimes& times) const {
-  const ModelConfig& config = problem_.shape.model;
-  VisitCost result{.first_block = blocks.first, .forwards_before = {0}, .gradients_before = {{}}};
-  for (BlockId block = blocks.first; block < blocks.end; ++block) {
-    const PassTimes& pass = TimesOf(times, config, block);
-    result.forwards_before.push_back(result.forwards_before.back() + pass.forward_seconds);
-    const GradientSeconds& before = result.gradients_before.back();
-    result.gradients_before.push_back(
-        {before.both + pass.backward_seconds, before.of_weights + pass.weight_gradient_seconds});
-  }
-  return result;
 }
 
 void StepSimulator::BuildTasks(const Plan& plan) {
@@ -356,25 +316,18 @@ int StepSimulator::MessageTask(Rank sender, Rank receiver, const Instruction& in
 }
 
 double StepSimulator::PassSeconds(Rank rank, const Instruction& instruction) const {
-  const VisitCost& visit = costs_[rank].visits[instruction.visit];
-  const BlockId first = instruction.blocks.first - visit.first_block,
-                end = instruction.blocks.end - visit.first_block;
-  const double of_weights = visit.gradients_before[end].of_weights - visit.gradients_before[first].of_weights,
-               both = visit.gradients_before[end].both - visit.gradients_before[first].both;
-  switch (instruction.kind) {
-    case InstructionKind::kForward:
-      return visit.forwards_before[end] - visit.forwards_before[first];
-    case InstructionKind::kBackward:
-      return both;
-    case InstructionKind::kInputGradient:
-      return both - of_weights;
-    case InstructionKind::kWeightGradient:
-      return of_weights;
-    case InstructionKind::kRecompute:
-      return visit.recompute_seconds;
-    default:  // gradients are joined
-      return 0;
+  return costs_[rank].visits[instruction.visit].Seconds(instruction.kind, instruction.blocks);
+}
+
+UnitCost StepSimulator::CostOfUnit(const Plan& plan, UnitId unit, int visit) {
+  UnitCost cost{.group = GroupOfUnit(unit)};
+  const Rank first = FirstRankOf(plan, unit);
+  for (size_t member = 0; member < plan.units[unit].devices.size(); ++member) {
+    const RankCost& rank = costs_[first + static_cast<int>(member)];
+    cost.ranks.push_back(&rank.visits[visit]);
+    cost.exchanges_on_cores |= SumsOnCores(problem_.devices[rank.device]);
   }
+  return cost;
 }
 
 StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank rank,
@@ -386,7 +339,8 @@ StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank 
   if (exchanges.empty()) return {computation, computation, computation};
   Meeting& meeting = NextMeeting(rank);
   if (meeting.begin < 0) {
-    const double exchange_seconds = ExchangeSeconds(plan, rank, instruction, pass, exchanges);
+    const UnitCost unit = CostOfUnit(plan, programs_[rank].unit, instruction.visit);
+    const double exchange_seconds = ExchangeSeconds(problem_, reductions_, unit, pass, exchanges);
     meeting.begin = static_cast<int>(tasks_.size());
     tasks_.emplace_back();
     meeting.end = static_cast<int>(tasks_.size());
@@ -409,82 +363,6 @@ GroupPass StepSimulator::PassOf(const Plan& plan, Rank rank, const Instruction& 
           .sequence_parallel = unit.sequence_parallel,
           .sequences = sequences,
           .parts = unit.exchange_parts};
-}
-
-double StepSimulator::ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction,
-                                      const GroupPass& pass, absl::Span<const GroupExchange> exchanges) {
-  const int group = GroupOfUnit(programs_[rank].unit);
-  if (pass.parts == 1) {
-    double seconds = 0;
-    for (const GroupExchange& exchange : exchanges)
-      seconds += exchange.count * reductions_.ExchangeSeconds(group, exchange);
-    return seconds;
-  }
-  const Rank first = FirstRankOf(plan, programs_[rank].unit);
-  Rank slowest = first;
-  for (int member = 1; member < pass.degree; ++member) {
-    if (PassSeconds(first + member, instruction) > PassSeconds(slowest, instruction))
-      slowest = first + member;
-  }
-  return SecondsInParts(pass, group, costs_[slowest].visits[instruction.visit]) -
-         PassSeconds(slowest, instruction);
-}
-
-// As ChunkPasses goes through it.
-double StepSimulator::SecondsInParts(const GroupPass& pass, int group, const VisitCost& cost) {
-  const ModelConfig& model = problem_.shape.model;
-  struct PartCost {
-    double share, sum_seconds;
-  };
-  std::vector<PartCost> parts;
-  for (const RowRange& part : PartsOf(pass.sequences, pass.parts)) {
-    const double share = static_cast<double>(part.size()) / static_cast<double>(pass.sequences);
-    const int64_t elements = part.size() * problem_.shape.sequence * model.hidden;
-    parts.push_back({share, reductions_.ExchangeSeconds(group, elements, pass.activations)});
-  }
-  PartsTimeline timeline;
-  const auto in_parts = [&](double seconds) {
-    for (const PartCost& part : parts) {
-      timeline.Compute(part.share * seconds);
-      timeline.BeginSum(part.sum_seconds);
-    }
-  };
-  const auto branch_share = [&](int branch) { return BranchShare(model, branch, problem_.shape.sequence); };
-  if (pass.kind == InstructionKind::kRecompute) {
-    in_parts(branch_share(0) * cost.recompute_seconds);
-    timeline.Compute(branch_share(1) * cost.recompute_seconds);
-    return timeline.Seconds();
-  }
-  const bool onwards = pass.kind == InstructionKind::kForward;
-  for (int i = 0; i < pass.blocks.size(); ++i) {
-    const BlockId block = onwards ? pass.blocks.first + i : pass.blocks.end - 1 - i;
-    const int at = block - cost.first_block;
-    const double forward = cost.forwards_before[at + 1] - cost.forwards_before[at],
-                 both = cost.gradients_before[at + 1].both - cost.gradients_before[at].both,
-                 of_weights = cost.gradients_before[at + 1].of_weights - cost.gradients_before[at].of_weights,
-                 of_input = both - of_weights,
-                 put_off = pass.kind == InstructionKind::kBackward ? of_weights : 0;
-    if (model.is_layer(block)) {
-      for (int b = 0; b < kBranches; ++b) {
-        const double share = branch_share(onwards ? b : kBranches - 1 - b);
-        in_parts(share * (onwards ? forward : of_input));
-        if (!onwards) timeline.Compute(share * put_off);
-      }
-      continue;
-    }
-    timeline.Compute(onwards ? forward : of_input + put_off);
-    if (block == model.embedding_block() && onwards) {
-      for (const PartCost& part : parts) timeline.BeginSum(part.sum_seconds);
-    }
-    if (block != model.head_block()) continue;
-    GroupPass of_head = pass;
-    of_head.blocks = {block, block + 1};
-    for (const GroupExchange& exchange : GroupExchanges(model, of_head)) {
-      timeline.BeginSum(exchange.count * reductions_.ExchangeSeconds(group, exchange));
-      timeline.Await();
-    }
-  }
-  return timeline.Seconds();
 }
 
 int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {

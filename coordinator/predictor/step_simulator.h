@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/pass_costs.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/plan/plan.h"
@@ -81,20 +82,10 @@ class StepSimulator {
     double remaining_seconds;  // of work, if not shared
     double end_seconds;
   };
-  struct GradientSeconds {
-    double both = 0, of_weights = 0;
-  };
-  // The cost of what a route has a chunk do, on one rank.
-  struct VisitCost {
-    BlockId first_block = 0;
-    std::vector<double> forwards_before;            // of the chunk's blocks before each, and of all
-    double recompute_seconds = 0;                   // of a layer
-    std::vector<GradientSeconds> gradients_before;  // of the chunk's blocks before each, and of all
-  };
   struct RankCost {
     int device = -1;
     int member = 0;                               // its place in its unit
-    absl::InlinedVector<VisitCost, 1> visits;     // parallel to the program's
+    absl::InlinedVector<ChunkCost, 1> visits;     // parallel to the program's
     double norm_seconds = 0, update_seconds = 0;  // of what lives on the device
     double layer_norm_seconds = 0, layer_update_seconds = 0,
            layer_zero_seconds = 0;  // of a layer that does not
@@ -115,10 +106,6 @@ class StepSimulator {
            static_cast<int>(Simulated(rank).instructions.size() - programs_[rank].instructions.size());
   }
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
-  VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
-  // Of a micro-batch of so many sequences that a unit passes in its parts.
-  absl::StatusOr<BlockTimes> TimesInParts(const Plan& plan, UnitId unit, int sequences,
-                                          const RankCosts& costs) const;
   // A collective of a slice.
   int SliceTask(Rank rank, const Instruction& instruction);
   // Of these devices those that sum on their cores, into summing_cores_; -1: none does.
@@ -130,11 +117,8 @@ class StepSimulator {
   InstructionTasks PassTasks(const Plan& plan, Rank rank, const Instruction& instruction);
   // What a rank computes of a pass.
   double PassSeconds(Rank rank, const Instruction& instruction) const;
-  // Of a pass of the ranks of the rank's unit, with its exchanges: what these add to what the slowest of them computes.
-  double ExchangeSeconds(const Plan& plan, Rank rank, const Instruction& instruction, const GroupPass& pass,
-                         absl::Span<const GroupExchange> exchanges);
-  // Of a pass in parts on a rank of such cost, computing and exchanging.
-  double SecondsInParts(const GroupPass& pass, int group, const VisitCost& cost);
+  // In the passes of one of its visits.
+  UnitCost CostOfUnit(const Plan& plan, UnitId unit, int visit);
   GroupPass PassOf(const Plan& plan, Rank rank, const Instruction& instruction) const;
   int GatherTask(Rank rank, const Instruction& instruction);
   int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction);

@@ -4,7 +4,8 @@ and what replicas that shard the optimizer's state send for it.
 
 Starts a cluster (`medley up`) of one node with two cores of the best instruction set and one of the second best on the second core,
 and runs the same training job under pinned plans. Then, and alone with --only-emulated, one of two emulated devices that share every
-layer and exchange for about as long as they compute, with whole micro-batches and with two parts of each. Measured are the medians of step times that the coordinator itself reports.
+layer and exchange for about as long as they compute, with whole micro-batches and with two parts of each; and one of a model that fits two such
+devices in no simpler way, for which the planner decides. Measured are the medians of step times that the coordinator itself reports.
 Prints `key value` lines.
 """
 import argparse
@@ -39,12 +40,13 @@ def plan(units, routes, **more):
                                             for visited, count, size in routes]}, **more)
 
 
-def job_yaml(name, steps, text, pinned, **more):
+def job_yaml(name, steps, text, pinned, vocabulary=VOCABULARY, **more):
+    """pinned: None leaves the plan to the planner."""
     return "\n".join([
-        f"name: {name}", f"model: {{gpt2: {{layers: {LAYERS}, hidden: {HIDDEN}, heads: {HEADS}, vocabulary: {VOCABULARY}}}}}",
+        f"name: {name}", f"model: {{gpt2: {{layers: {LAYERS}, hidden: {HIDDEN}, heads: {HEADS}, vocabulary: {vocabulary}}}}}",
         f"data: {{train: {text}, format: text}}", f"batch: {{sequences: {BATCH}, sequence_length: {SEQUENCE}}}",
-        f"steps: {steps}", "optimizer: {learning_rate: 1e-4}", "max_restarts: 0", "plan: " + json.dumps(pinned),
-        *(f"{key}: {json.dumps(value)}" for key, value in more.items())]) + "\n"
+        f"steps: {steps}", "optimizer: {learning_rate: 1e-4}", "max_restarts: 0",
+        *([] if pinned is None else ["plan: " + json.dumps(pinned)]), *(f"{key}: {json.dumps(value)}" for key, value in more.items())]) + "\n"
 
 
 def kept_bytes(cluster, text, units):
@@ -77,13 +79,17 @@ op_overhead_seconds: 5e-6
 """
 
 
-def run_emulated(flags):
-    directory = os.path.join(flags.directory, "emulated")
+def emulated_cluster(flags, name, memory):
+    directory = os.path.join(flags.directory, name)
     os.makedirs(directory, exist_ok=True)
     profile = os.path.join(directory, "profile.yaml")
     with open(profile, "w") as file:
-        file.write(PROFILE)
-    cluster = Cluster(flags.binaries, directory, {"node": [emulated_device(profile)] * 2})
+        file.write(PROFILE.replace("16GiB", memory))
+    return Cluster(flags.binaries, directory, {"node": [emulated_device(profile)] * 2})
+
+
+def run_emulated(flags):
+    cluster = emulated_cluster(flags, "emulated", "16GiB")
     text = cluster.write("text.txt", TEXT)
     measured = {}
     try:
@@ -99,6 +105,19 @@ def run_emulated(flags):
     print(f"parts_speedup_emulated {measured[1] / measured[2]:.3f}")
 
 
+def run_chosen(flags):
+    """The embedding is so large that no device has room for one end of a pipeline."""
+    cluster = emulated_cluster(flags, "chosen", "300MiB")
+    text = cluster.write("text.txt", TEXT)
+    try:
+        predicted, measured, state = cluster.run("chosen", job_yaml("chosen", flags.steps, text, None, vocabulary=16000, allow_emulated=True))
+    finally:
+        cluster.stop()
+    print(f"# emulated, planned: predicted {predicted:.3f} s, measured {measured:.3f} s ({measured / predicted - 1:+.1%})  "
+          f"{state['plan']['description']}", flush=True)
+    print(f"chosen_parts_prediction_error {abs(predicted - measured) / measured:.3f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", required=True)
@@ -107,6 +126,7 @@ def main():
     parser.add_argument("--only-emulated", action="store_true", help="nothing that computes")
     flags = parser.parse_args()
     run_emulated(flags)
+    run_chosen(flags)
     if not flags.only_emulated:
         run_cores(flags)
 

@@ -6,9 +6,10 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/techniques/exchange_parts.h"
+#include "coordinator/predictor/pass_costs.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/model/parameters.h"
-#include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
 namespace {
@@ -95,11 +96,14 @@ LinkModel Together(const std::vector<const LinkModel*>& links) {
   return model;
 }
 
+// Whether a unit cuts micro-batches of each size into as many parts as it best does.
+enum class Parts : uint8_t { kOne, kBest };
+
 class UnitCosts {
  public:
   explicit UnitCosts(const PlanningProblem& problem) : problem_(problem), reductions_(problem) {}
 
-  DeviceCost CostOf(const SharedUnit& unit) {
+  DeviceCost CostOf(const SharedUnit& unit, Parts parts) {
     const ModelConfig& model = problem_.shape.model;
     const DeviceCost& first = problem_.devices[unit.devices.front()];
     DeviceCost cost{.processor = first.processor, .host = first.host, .activations = first.activations};
@@ -107,6 +111,7 @@ class UnitCosts {
     cost.fetch_bytes_per_second = first.fetch_bytes_per_second;
     cost.store_bytes_per_second = first.store_bytes_per_second;
     cost.times.resize(problem_.micro_batch_sizes.size());
+    const std::vector<Unit> cut = OfSizes(unit, parts);
     const int layer = SegmentOfBlock(BlockOfLayer(0)).value();
     for (size_t m = 0; m < unit.devices.size(); ++m) {
       const DeviceCost& device = problem_.devices[unit.devices[m]];
@@ -119,8 +124,11 @@ class UnitCosts {
       const std::optional<RankCosts> rank = CostsOf(device, model, unit.shares[m]);
       if (!rank) continue;
       const double slowdown = SlowdownWithin(problem_, unit, unit.devices[m]);
-      for (size_t size = 0; size < cost.times.size(); ++size)
-        Cover(rank->times[size], slowdown, cost.times[size]);
+      for (size_t size = 0; size < cost.times.size(); ++size) {
+        const absl::StatusOr<BlockTimes> times =
+            TimesInParts(problem_, rank->times, problem_.micro_batch_sizes[size], cut[size].exchange_parts);
+        if (times.ok()) Cover(*times, slowdown, cost.times[size]);
+      }
       const double part = static_cast<double>(SegmentElements(LocalModel(model, unit.shares[m]), layer)) /
                           static_cast<double>(SegmentElements(model, layer));
       const double of_part =
@@ -130,7 +138,7 @@ class UnitCosts {
       cost.norm_seconds_per_parameter =
           std::max(cost.norm_seconds_per_parameter, of_part * rank->norm_seconds_per_parameter);
     }
-    AddExchanges(unit, cost);
+    AddExchanges(cut, cost);
     return cost;
   }
 
@@ -144,27 +152,32 @@ class UnitCosts {
     }
   }
 
-  void AddExchanges(const SharedUnit& unit, DeviceCost& cost) {
+  // With whole blocks, as it passes micro-batches of each size.
+  std::vector<Unit> OfSizes(const SharedUnit& shared, Parts parts) {
+    Unit unit = UnitOf(problem_, shared, {0, problem_.shape.model.blocks()});
+    std::vector<Unit> of_sizes;
+    for (const int sequences : problem_.micro_batch_sizes) {
+      of_sizes.push_back(unit);
+      if (parts == Parts::kBest)
+        of_sizes.back().exchange_parts = BestParts(problem_, reductions_, unit, sequences);
+    }
+    return of_sizes;
+  }
+
+  void AddExchanges(const std::vector<Unit>& cut, DeviceCost& cost) {
     const ModelConfig& model = problem_.shape.model;
-    const int group = reductions_.GroupOf(unit.devices);
     for (size_t size = 0; size < cost.times.size(); ++size) {
-      const auto seconds = [&](InstructionKind kind, BlockId block) {
-        double sum = 0;
-        for (const GroupExchange& exchange : GroupExchanges(
-                 model, {.kind = kind,
-                        .blocks = {block, block + 1},
-                        .rows = int64_t{problem_.micro_batch_sizes[size]} * problem_.shape.sequence,
-                        .degree = static_cast<int>(unit.devices.size()),
-                        .activations = cost.activations})) {
-          sum += exchange.count * reductions_.ExchangeSeconds(group, exchange);
-        }
-        return sum;
-      };
-      for (const auto& [times, block] : {std::pair(&cost.times[size].embedding, model.embedding_block()),
-                                         std::pair(&cost.times[size].layer, BlockOfLayer(0)),
-                                         std::pair(&cost.times[size].head, model.head_block())}) {
-        times->forward_seconds += seconds(InstructionKind::kForward, block);
-        times->backward_seconds += seconds(InstructionKind::kBackward, block);
+      const absl::StatusOr<UnitPasses> passes =
+          UnitPasses::Make(problem_, reductions_, cut[size], problem_.micro_batch_sizes[size]);
+      if (!passes.ok()) continue;  // parts that are taken have been measured
+      // Of a layer the mean: in parts, what the last of them sums is hidden by the next layer.
+      for (const auto& [times, blocks] :
+           {std::pair(&cost.times[size].embedding, BlockRange{model.embedding_block(), BlockOfLayer(0)}),
+            std::pair(&cost.times[size].layer, BlockRange{BlockOfLayer(0), model.head_block()}),
+            std::pair(&cost.times[size].head, BlockRange{model.head_block(), model.blocks()})}) {
+        times->forward_seconds += passes->ExchangeSeconds(InstructionKind::kForward, blocks) / blocks.size();
+        times->backward_seconds +=
+            passes->ExchangeSeconds(InstructionKind::kBackward, blocks) / blocks.size();
       }
     }
   }
@@ -254,8 +267,16 @@ int MostDevicesOfHost(const PlanningProblem& problem) {
   return most;
 }
 
+Unit UnitOf(const PlanningProblem& problem, const SharedUnit& shared, BlockRange blocks) {
+  Unit unit{.chunks = {blocks}, .activations = problem.devices[shared.devices.front()].activations};
+  for (const int device : shared.devices) unit.devices.push_back(problem.devices[device].name);
+  if (shared.shares != EvenShares(problem.shape.model, static_cast<int>(unit.devices.size())))
+    unit.shares = shared.shares;
+  return unit;
+}
+
 DeviceCost CostOfUnit(const PlanningProblem& problem, const SharedUnit& unit) {
-  return UnitCosts(problem).CostOf(unit);
+  return UnitCosts(problem).CostOf(unit, Parts::kOne);
 }
 
 UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUnit> units) {
@@ -264,7 +285,7 @@ UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUn
   PlanningProblem& of_units = result.problem;
   of_units.devices.clear();
   UnitCosts costs(problem);
-  for (const SharedUnit& unit : result.units) of_units.devices.push_back(costs.CostOf(unit));
+  for (const SharedUnit& unit : result.units) of_units.devices.push_back(costs.CostOf(unit, Parts::kBest));
   const size_t count = result.units.size();
   of_units.links = DeviceLinks(static_cast<int>(count));
   for (size_t a = 0; a < count; ++a) {

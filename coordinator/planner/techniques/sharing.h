@@ -4,6 +4,7 @@
 
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/ir/model/model_share.h"
+#include "runtime/ir/plan/plan.h"
 
 // Units of several devices of one host, for models of which nothing fits with one device a unit.
 namespace medley {
@@ -30,8 +31,12 @@ std::vector<SharedUnit> UnitsOfDegree(const PlanningProblem& problem, int degree
 // SharingObjection.
 std::vector<ModelShare> SharesBySpeed(const ModelConfig& config, const std::vector<double>& speeds);
 
+// As a plan has it, with these blocks alone and whole micro-batches.
+Unit UnitOf(const PlanningProblem& problem, const SharedUnit& shared, BlockRange blocks);
+
 // A problem whose devices are units of another one's, all shared alike: named by their devices, with the
-// times of the slowest rank and what the ranks sum within passes, and links that carry a part for each rank.
+// times of the slowest rank and what the ranks sum within passes, micro-batches being cut into as many parts as is best
+// (exchange_parts.h), and links that carry a part for each rank.
 // Good enough to search by; what is found is predicted with the devices' own problem.
 struct UnitProblem {
   PlanningProblem problem;
@@ -40,7 +45,7 @@ struct UnitProblem {
 // `units` are shared alike. Where a share has not been measured, it takes no time and the ops hold nothing.
 UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUnit> units);
 
-// What a unit of devices of `problem` costs, as MakeUnitProblem has it.
+// What a unit of devices of `problem` costs, as MakeUnitProblem has it but for whole micro-batches.
 DeviceCost CostOfUnit(const PlanningProblem& problem, const SharedUnit& unit);
 
 // Units that are planned with together at a degree: all of them shared evenly, and those of each other way of

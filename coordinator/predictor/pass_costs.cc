@@ -1,0 +1,156 @@
+#include "coordinator/predictor/pass_costs.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/predictor/parts_timeline.h"
+#include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/model_share.h"
+#include "runtime/ir/model/row_counts.h"
+
+namespace medley {
+namespace {
+
+// Of a pass in parts on a rank, computing and exchanging, as ChunkPasses goes through it.
+double SecondsInParts(const PlanningProblem& problem, Reductions& reductions, const UnitCost& unit,
+                      const GroupPass& pass, const ChunkCost& rank) {
+  const ModelConfig& model = problem.shape.model;
+  struct PartCost {
+    double share, sum_seconds;
+  };
+  std::vector<PartCost> parts;
+  for (const RowRange& part : PartsOf(pass.sequences, pass.parts)) {
+    const double share = static_cast<double>(part.size()) / static_cast<double>(pass.sequences);
+    const int64_t elements = part.size() * problem.shape.sequence * model.hidden;
+    parts.push_back({share, reductions.ExchangeSeconds(unit.group, elements, pass.activations)});
+  }
+  PartsTimeline timeline(/*hides=*/!unit.exchanges_on_cores);
+  const auto in_parts = [&](double seconds) {
+    for (const PartCost& part : parts) {
+      timeline.Compute(part.share * seconds);
+      timeline.BeginSum(part.sum_seconds);
+    }
+  };
+  const auto branch_share = [&](int branch) { return BranchShare(model, branch, problem.shape.sequence); };
+  if (pass.kind == InstructionKind::kRecompute) {
+    const double seconds = rank.Seconds(pass.kind, pass.blocks);
+    in_parts(branch_share(0) * seconds);
+    timeline.Compute(branch_share(1) * seconds);
+    return timeline.Seconds();
+  }
+  const bool onwards = pass.kind == InstructionKind::kForward;
+  for (int i = 0; i < pass.blocks.size(); ++i) {
+    const BlockId block = onwards ? pass.blocks.first + i : pass.blocks.end - 1 - i;
+    const double forward = rank.ForwardSeconds(block), of_input = rank.InputGradientSeconds(block),
+                 put_off = pass.kind == InstructionKind::kBackward ? rank.WeightGradientSeconds(block) : 0;
+    if (model.is_layer(block)) {
+      for (int b = 0; b < kBranches; ++b) {
+        const double share = branch_share(onwards ? b : kBranches - 1 - b);
+        in_parts(share * (onwards ? forward : of_input));
+        if (!onwards) timeline.Compute(share * put_off);
+      }
+      continue;
+    }
+    timeline.Compute(onwards ? forward : of_input + put_off);
+    if (block == model.embedding_block() && onwards) {
+      for (const PartCost& part : parts) timeline.BeginSum(part.sum_seconds);
+    }
+    if (block != model.head_block()) continue;
+    GroupPass of_head = pass;
+    of_head.blocks = {block, block + 1};
+    for (const GroupExchange& exchange : GroupExchanges(model, of_head)) {
+      timeline.BeginSum(exchange.count * reductions.ExchangeSeconds(unit.group, exchange));
+      timeline.Await();
+    }
+  }
+  return timeline.Seconds();
+}
+
+}  // namespace
+
+// Embedding and head compute all rows at once, and so do the gradients of layers' weights.
+absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const std::vector<BlockTimes>& times,
+                                        int sequences, int parts) {
+  const std::vector<int>& sizes = problem.micro_batch_sizes;
+  const auto index = [&](int64_t size) {
+    return std::find(sizes.begin(), sizes.end(), size) - sizes.begin();
+  };
+  BlockTimes result = times[index(sequences)];
+  if (parts == 1) return result;
+  PassTimes& layer = result.layer;
+  layer.forward_seconds = 0;
+  layer.backward_seconds = layer.weight_gradient_seconds;
+  for (const RowRange& part : PartsOf(sequences, parts)) {
+    const size_t size = index(part.size());
+    if (size == sizes.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("exchange_parts: ", parts, " cut a micro-batch of ",
+                                                     sequences, " sequences into parts of ", part.size(),
+                                                     ", which is not among the problem's micro_batch_sizes"));
+    }
+    const PassTimes& of_part = times[size].layer;
+    layer.forward_seconds += of_part.forward_seconds;
+    layer.backward_seconds += of_part.backward_seconds - of_part.weight_gradient_seconds;
+  }
+  return result;
+}
+
+ChunkCost::ChunkCost(const ModelConfig& model, BlockRange chunk, const BlockTimes& times,
+                     double recomputed_share)
+    : first_block_(chunk.first), recompute_seconds_(recomputed_share * times.layer.forward_seconds) {
+  for (BlockId block = chunk.first; block < chunk.end; ++block) {
+    const PassTimes& pass = TimesOf(times, model, block);
+    forwards_before_.push_back(forwards_before_.back() + pass.forward_seconds);
+    const GradientSeconds& before = gradients_before_.back();
+    gradients_before_.push_back(
+        {before.both + pass.backward_seconds, before.of_weights + pass.weight_gradient_seconds});
+  }
+}
+
+double ChunkCost::Seconds(InstructionKind kind, BlockRange blocks) const {
+  const int first = At(blocks.first), end = At(blocks.end);
+  const double of_weights = gradients_before_[end].of_weights - gradients_before_[first].of_weights,
+               both = gradients_before_[end].both - gradients_before_[first].both;
+  switch (kind) {
+    case InstructionKind::kForward:
+      return forwards_before_[end] - forwards_before_[first];
+    case InstructionKind::kBackward:
+      return both;
+    case InstructionKind::kInputGradient:
+      return both - of_weights;
+    case InstructionKind::kWeightGradient:
+      return of_weights;
+    case InstructionKind::kRecompute:
+      return recompute_seconds_;
+    default:  // gradients are joined
+      return 0;
+  }
+}
+
+double ChunkCost::ForwardSeconds(BlockId block) const {
+  return Seconds(InstructionKind::kForward, {block, block + 1});
+}
+
+double ChunkCost::InputGradientSeconds(BlockId block) const {
+  return Seconds(InstructionKind::kInputGradient, {block, block + 1});
+}
+
+double ChunkCost::WeightGradientSeconds(BlockId block) const {
+  return Seconds(InstructionKind::kWeightGradient, {block, block + 1});
+}
+
+double ExchangeSeconds(const PlanningProblem& problem, Reductions& reductions, const UnitCost& unit,
+                       const GroupPass& pass, absl::Span<const GroupExchange> exchanges) {
+  if (pass.parts == 1) {
+    double seconds = 0;
+    for (const GroupExchange& exchange : exchanges)
+      seconds += exchange.count * reductions.ExchangeSeconds(unit.group, exchange);
+    return seconds;
+  }
+  const auto seconds_of = [&](const ChunkCost* rank) { return rank->Seconds(pass.kind, pass.blocks); };
+  const ChunkCost* const slowest = *std::max_element(
+      unit.ranks.begin(), unit.ranks.end(),
+      [&](const ChunkCost* a, const ChunkCost* b) { return seconds_of(a) < seconds_of(b); });
+  return SecondsInParts(problem, reductions, unit, pass, *slowest) - seconds_of(slowest);
+}
+
+}  // namespace medley
