@@ -97,11 +97,13 @@ class ProfileWorkerTask final : public WorkerTask {
                                const std::function<void(const v1::WorkerEvent&)>& report) {
     ASSIGN_OR_RETURN(const SharedTimes times, TimeLayerInTurns(device_, spec_.shape, spec_.precision,
                                                                sizes_.front(), together_seconds_, turns_));
-    v1::WorkerEvent event;
-    v1::SharedTurns& turns = *event.mutable_shared_turns();
-    turns.mutable_pass_ratios()->Add(times.pass_ratios.begin(), times.pass_ratios.end());
-    turns.mutable_update_ratios()->Add(times.update_ratios.begin(), times.update_ratios.end());
-    report(event);
+    if (turns_.turn_seconds > 0) {  // a coordinator that knows of turns
+      v1::WorkerEvent event;
+      v1::SharedTurns& turns = *event.mutable_shared_turns();
+      turns.mutable_pass_ratios()->Add(times.pass_ratios.begin(), times.pass_ratios.end());
+      turns.mutable_update_ratios()->Add(times.update_ratios.begin(), times.update_ratios.end());
+      report(event);
+    }
     v1::BlockPassTimes& out = *profile.add_times();
     out.set_micro_batch_sequences(sizes_.front());
     out.set_layer_forward_seconds(times.layer.forward_seconds);
