@@ -19,6 +19,7 @@
 #include "cli/temporary_folder.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/waiting_signals.h"
 #include "runtime/engine/align/align_directory.h"
 
 namespace medley {
@@ -61,7 +62,7 @@ void BlockSignals(sigset_t& signals) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  KeepSignalsWaiting(signals);
 }
 
 struct WorkerEnd {

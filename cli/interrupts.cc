@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/waiting_signals.h"
 
 namespace medley {
 namespace {
@@ -23,10 +24,7 @@ sigset_t Interrupts() {
 
 }  // namespace
 
-void BlockInterrupts() {
-  const sigset_t signals = Interrupts();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
+void BlockInterrupts() { KeepSignalsWaiting(Interrupts()); }
 
 Interrupter::Interrupter(std::function<void()> on_interrupt, std::function<void()> on_tick)
     : on_interrupt_(std::move(on_interrupt)), on_tick_(std::move(on_tick)), thread_([this] { Run(); }) {}

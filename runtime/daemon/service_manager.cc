@@ -4,6 +4,8 @@
 
 #include <ctime>
 
+#include "runtime/base/waiting_signals.h"
+
 namespace medley {
 namespace {
 
@@ -32,10 +34,7 @@ void Reload(const DaemonWatch& watch) {
 
 }  // namespace
 
-void BlockDaemonSignals() {
-  const sigset_t signals = DaemonSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
+void BlockDaemonSignals() { KeepSignalsWaiting(DaemonSignals()); }
 
 void TellReady(const std::string& status) { (void)sd_notify(0, ("READY=1\nSTATUS=" + status).c_str()); }
 
