@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/brute_force.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
@@ -58,9 +59,7 @@ PlanningProblem Pairs(int hosts, double forward_seconds, double sum_seconds) {
 }
 
 void CheckValid(const PlanningProblem& problem, const Plan& plan) {
-  PlanSite site;
-  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
-  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) {
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem))) {
     CAPTURE(violation.detail);
     CHECK(false);
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/order_problem.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/random_problem.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
@@ -47,9 +48,8 @@ Plan ThreeStages(Schedule schedule) {
 }
 
 void CheckValid(const PlanningProblem& problem, const Plan& plan) {
-  PlanSite site;
-  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
-  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) FAIL_CHECK(violation.detail);
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem)))
+    FAIL_CHECK(violation.detail);
 }
 
 TEST_CASE("a pipeline's times and memory are those of its cost model") {

@@ -5,20 +5,13 @@
 #include <thread>
 
 #include "coordinator/planner/brute_force.h"
+#include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/random_problem.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/plan/check_plan.h"
 
 namespace medley {
 namespace {
-
-PlanSite SiteOf(const PlanningProblem& problem) {
-  PlanSite site;
-  for (const DeviceCost& device : problem.devices) {
-    site.room_by_device[device.name] = device.room;
-  }
-  return site;
-}
 
 constexpr RandomProblemOptions kFewKinds = {.min_devices = 5,
                                             .max_devices = 8,

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_site.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
 
@@ -67,9 +68,7 @@ int MeasureAll(PlanningProblem& problem) {
 }
 
 void CheckValid(const PlanningProblem& problem, const Plan& plan) {
-  PlanSite site;
-  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
-  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) {
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem))) {
     CAPTURE(violation.detail);
     CHECK(false);
   }

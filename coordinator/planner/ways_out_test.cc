@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/every_way.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/random_problem.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
@@ -23,13 +24,8 @@ const RandomProblemOptions kAlone = {.min_devices = 2,
                                      .memory = RandomMemory::kPlenty};
 
 void CheckValid(const PlanningProblem& problem, const Plan& plan) {
-  PlanSite site;
-  for (const DeviceCost& device : problem.devices) {
-    site.room_by_device[device.name] = device.room;
-    const std::string host = device.host < 0 ? device.name : absl::StrCat(device.host);
-    site.host_by_device[device.name] = {host, device.host_memory};
-  }
-  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) FAIL_CHECK(violation.detail);
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem)))
+    FAIL_CHECK(violation.detail);
 }
 
 struct Compared {

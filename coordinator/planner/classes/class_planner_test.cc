@@ -10,6 +10,7 @@
 #include "coordinator/planner/classes/many_devices.h"
 #include "coordinator/planner/classes/master.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_site.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/predict.h"
@@ -226,13 +227,9 @@ PlanningProblem TooManyLayers(double copied_bytes_per_second) {
 }
 
 std::string Objections(const PlanningProblem& problem, const Plan& plan) {
-  PlanSite site;
-  for (const DeviceCost& device : problem.devices) {
-    site.room_by_device[device.name] = device.room;
-    site.host_by_device[device.name] = {std::to_string(device.host), device.host_memory};
-  }
   std::string text;
-  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) text += violation.detail + "; ";
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem)))
+    text += violation.detail + "; ";
   return text;
 }
 
