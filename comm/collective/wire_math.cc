@@ -1,14 +1,7 @@
 #include "comm/collective/wire_math.h"
 
+#include "runtime/base/vectorised.h"
 #include "runtime/ir/collective/wire_type.h"
-
-// The choice at load time runs before a sanitizer is ready for it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__) || \
-    defined(__clang__)
-#define MEDLEY_VECTORISED
-#else
-#define MEDLEY_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
 
 namespace medley {
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/base/vectorised.h"
+
 namespace medley {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -91,13 +93,7 @@ std::vector<double> ShapePricing::PassTimes(double ratio) const {
 
 namespace {
 
-// Sums and minima are the same, however many at a time. The choice at load time runs before a sanitizer is ready for it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__) || \
-    defined(__clang__)
-#define MEDLEY_VECTORISED
-#else
-#define MEDLEY_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
+// Sums and minima are the same, however many at a time.
 
 // least[i] = min(least[i], added + values[i]).
 MEDLEY_VECTORISED void LowerTo(double* least, double added, const double* values, int count) {
