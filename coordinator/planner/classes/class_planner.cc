@@ -48,12 +48,6 @@ constexpr size_t kMostStarts = 3;
 constexpr double kNearBest = 1.06;
 constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
 
-int RoutesOf(const ClassedPlan& plan) {
-  int routes = 0;
-  for (const ShapedRoutes& of : plan.routes) routes += of.routes;
-  return routes;
-}
-
 class Planning {
  public:
   Planning(const PlanningProblem& problem, const std::atomic<bool>* stop)
@@ -312,7 +306,7 @@ class Planning {
     for (const Start& start : starts_) {
       if (left == 0 || seen.size() == kMostStarts || start.step_seconds > kNearBest * best_.step_seconds)
         break;
-      const auto octave = static_cast<int>(std::bit_width(static_cast<unsigned>(RoutesOf(start.plan))));
+      const auto octave = static_cast<int>(std::bit_width(static_cast<unsigned>(start.plan.replicas())));
       if (!seen.insert({octave, start.degree}).second) continue;
       const int most = (left + 1) / 2;
       left -= search.ImproveFrom(start.plan, start.step_seconds, most);

@@ -17,6 +17,11 @@ struct ClassedPlan {
   std::vector<ShapedRoutes> routes;
   double estimated_seconds = 0;
   bool empty() const { return routes.empty(); }
+  int replicas() const {  // routes of all shapes
+    int all = 0;
+    for (const ShapedRoutes& of : routes) all += of.routes;
+    return all;
+  }
 };
 
 // So many routes that end so long behind their last backwards, by stage. Pointers that are never null.

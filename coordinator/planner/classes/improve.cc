@@ -31,12 +31,6 @@ std::string KeyOf(const ClassedPlan& plan) {
   return key;
 }
 
-int CountOf(const ClassedPlan& plan) {
-  int routes = 0;
-  for (const ShapedRoutes& of : plan.routes) routes += of.routes;
-  return routes;
-}
-
 // Of stages whose kinds and layers are told, what follows from their places.
 void Number(RouteShape& shape) {
   const int count = static_cast<int>(shape.stages.size());
@@ -400,7 +394,7 @@ int LocalSearch::ImproveFrom(ClassedPlan plan, double step_seconds, int most_pre
   };
   bool faster = true;
   while (faster && !stopped()) {
-    StageTable& table = moves_.table_of(CountOf(plan));
+    StageTable& table = moves_.table_of(plan.replicas());
     faster = improve(Neighbours(table, plan)) || improve(PassedOn(table, plan));
   }
   return predictions;

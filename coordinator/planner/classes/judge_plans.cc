@@ -45,12 +45,6 @@ std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
   return text;
 }
 
-int Replicas(const ClassedPlan& plan) {
-  int routes = 0;
-  for (const ShapedRoutes& shaped : plan.routes) routes += shaped.routes;
-  return routes;
-}
-
 }  // namespace
 
 double OwnShare(int replicas) { return std::min(1.0, kOwnPart / replicas); }
@@ -109,7 +103,7 @@ double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan found, const 
   const bool may_share = predictor_.problem().constraints.saves_memory;
   // Shares are scattered and gathered by other ways than whole sums, which are often faster.
   plan.shards_optimizer = !Fits(plan, 1);
-  if (plan.shards_optimizer && !(may_share && Fits(plan, OwnShare(Replicas(found))))) return kNever;
+  if (plan.shards_optimizer && !(may_share && Fits(plan, OwnShare(found.replicas())))) return kNever;
   const std::string summary = DescribeShapes(table, found);
   if (!judged_.insert(summary).second) return kNever;
   // What keeps messages within hosts may take sums out of them, and the other way round.
