@@ -29,7 +29,7 @@ bool SlowsDown(const PlanningProblem& problem, const std::vector<std::vector<int
   for (const std::vector<int>& list : lists) {
     for (const int d : list) {
       const DeviceCost& device = problem.devices[d];
-      if (lists.size() > 1 && SumsOnCores(device)) return true;
+      if (lists.size() > 1 && ComputesOnCores(device)) return true;
       if (device.shared_with > 0 && device.host >= 0 && !hosts.insert(device.host).second) return true;
     }
   }

@@ -28,7 +28,7 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
-bool SumsOnCores(const DeviceCost& device) { return device.cores > 0; }
+bool ComputesOnCores(const DeviceCost& device) { return device.cores > 0; }
 
 double SlowdownBeside(const DeviceCost& device, double shared, int others) {
   if (device.shared_with <= 0) return 1;

@@ -70,8 +70,8 @@ struct DeviceCost {
 // and price.
 bool SameCost(const DeviceCost& a, const DeviceCost& b);
 
-// Whether the cores that exchange and add what a device sums are those that compute.
-bool SumsOnCores(const DeviceCost& device);
+// Whether a device computes on cores, which then also make its copies, and exchange and add what it sums.
+bool ComputesOnCores(const DeviceCost& device);
 
 // How many times longer a device takes for what `shared` is of, its shared_slowdown or shared_update_slowdown, while
 // `others` of its host compute, too.

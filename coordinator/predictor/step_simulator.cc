@@ -239,7 +239,7 @@ void StepSimulator::BuildTasks(const Plan& plan) {
   first_scalars_key_ = first_slice_key_ + steps * SegmentCount(problem_.shape.model) * largest_unit_;
   joint_task_.assign(first_scalars_key_ + steps, -1);
   part_task_.clear();
-  summing_cores_.clear();
+  thread_devices_.clear();
   meetings_.assign(plan.units.size(), {});
   tasks_.clear();
   edges_.clear();
@@ -325,7 +325,7 @@ UnitCost StepSimulator::CostOfUnit(const Plan& plan, UnitId unit, int visit) {
   for (size_t member = 0; member < plan.units[unit].devices.size(); ++member) {
     const RankCost& rank = costs_[first + static_cast<int>(member)];
     cost.ranks.push_back(&rank.visits[visit]);
-    cost.exchanges_on_cores |= SumsOnCores(problem_.devices[rank.device]);
+    cost.exchanges_on_cores |= ComputesOnCores(problem_.devices[rank.device]);
   }
   return cost;
 }
@@ -398,20 +398,18 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
     // A ring's first half scatters sums, its second half gathers.
     const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
     tasks_[task].work_seconds = part * reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
-    tasks_[task].summing_cores = SummingCores(devices);
-    if (tasks_[task].summing_cores >= 0) tasks_[task].resource = Resource::kSummingCores;
+    TakeThreads(tasks_[task], devices);
   }
   return task;
 }
 
-int StepSimulator::SummingCores(const std::vector<int>& devices) {
-  std::vector<int> summing;
+void StepSimulator::TakeThreads(Task& task, absl::Span<const int> devices) {
+  task.first_thread = static_cast<int>(thread_devices_.size());
   for (const int device : devices) {
-    if (SumsOnCores(problem_.devices[device])) summing.push_back(device);
+    if (ComputesOnCores(problem_.devices[device])) thread_devices_.push_back(device);
   }
-  if (summing.empty()) return -1;
-  summing_cores_.push_back(std::move(summing));
-  return static_cast<int>(summing_cores_.size()) - 1;
+  task.end_thread = static_cast<int>(thread_devices_.size());
+  if (task.end_thread > task.first_thread) task.resource = Resource::kThreads;
 }
 
 // Beside what the device computes, and beside copies the other way; on the cores that compute, where these copy.
@@ -419,9 +417,9 @@ int StepSimulator::CopyTask(int device, const Instruction& instruction) {
   const DeviceCost& cost = problem_.devices[device];
   const double bytes_per_second =
       instruction.kind == InstructionKind::kFetch ? cost.fetch_bytes_per_second : cost.store_bytes_per_second;
-  tasks_.push_back({.resource = cost.cores > 0 ? Resource::kCopyingCore : Resource::kNone,
-                    .work_seconds = static_cast<double>(instruction.bytes.value) / bytes_per_second,
-                    .from = device});
+  tasks_.push_back(
+      {.work_seconds = static_cast<double>(instruction.bytes.value) / bytes_per_second, .from = device});
+  TakeThreads(tasks_.back(), {device});
   return static_cast<int>(tasks_.size()) - 1;
 }
 

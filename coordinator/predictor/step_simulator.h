@@ -49,8 +49,8 @@ class StepSimulator {
   int64_t simulated_instructions() const { return simulated_instructions_; }
 
  private:
-  // The last one: a core of each device of a sum that sums on the cores it computes on.
-  enum class Resource : uint8_t { kNone, kProcessor, kCopyingCore, kLink, kSummingCores };
+  // kThreads: one on the cores of each of some devices that compute on these, for what they copy or sum.
+  enum class Resource : uint8_t { kNone, kProcessor, kThreads, kLink };
   struct Task {
     Resource resource = Resource::kNone;
     double latency_seconds = 0;  // before `work_seconds`, using nothing
@@ -59,8 +59,8 @@ class StepSimulator {
     int waits_for = 0;           // tasks not done yet
     int first_edge = -1;         // into edges_: tasks that wait for this one
     double start_seconds = 0, end_seconds = -1;
-    bool updates = false;    // of a computation: memory bounds it, as norms and updates
-    int summing_cores = -1;  // into summing_cores_
+    bool updates = false;                  // of a computation: memory bounds it, as norms and updates
+    int first_thread = 0, end_thread = 0;  // into thread_devices_
   };
   struct Edge {
     int task;
@@ -108,8 +108,8 @@ class StepSimulator {
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
   // A collective of a slice.
   int SliceTask(Rank rank, const Instruction& instruction);
-  // Of these devices those that sum on their cores, into summing_cores_; -1: none does.
-  int SummingCores(const std::vector<int>& devices);
+  // Has a copy or sum of these devices take a thread of each that computes on cores.
+  void TakeThreads(Task& task, absl::Span<const int> devices);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -175,10 +175,11 @@ class StepSimulator {
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
   std::vector<Running> running_;
-  std::vector<std::vector<int>> summing_cores_;  // devices
-  std::vector<int> computing_, copying_;         // running tasks of a processor; what sums counts as copying
-  std::vector<int> sending_, receiving_;         // likewise, of a device's ends
-  std::vector<int> computing_on_host_;           // likewise, of the devices with a host_
+  std::vector<int> thread_devices_;
+  std::vector<int> computing_,
+      threads_;  // running tasks of a processor: computations, and threads beside them
+  std::vector<int> sending_, receiving_;  // likewise, of a device's ends
+  std::vector<int> computing_on_host_;    // likewise, of the devices with a host_
   int64_t simulated_instructions_ = 0;
 };
 

@@ -10,7 +10,7 @@ absl::Status StepSimulator::Simulate() {
   running_.clear();
   computing_.assign(problem_.devices.size(), 0);
   computing_on_host_.assign(problem_.devices.size(), 0);
-  copying_.assign(problem_.devices.size(), 0);
+  threads_.assign(problem_.devices.size(), 0);
   sending_.assign(problem_.devices.size(), 0);
   receiving_.assign(problem_.devices.size(), 0);
   size_t ended = 0;
@@ -72,9 +72,9 @@ void StepSimulator::Occupy(const Running& running, int change) {
     computing_[processor_[task.from]] += change;
     if (host_[task.from] >= 0) computing_on_host_[host_[task.from]] += change;
   }
-  if (running.resource == Resource::kCopyingCore) copying_[processor_[task.from]] += change;
-  if (running.resource == Resource::kSummingCores) {
-    for (const int device : summing_cores_[task.summing_cores]) copying_[processor_[device]] += change;
+  if (running.resource == Resource::kThreads) {
+    for (int t = task.first_thread; t < task.end_thread; ++t)
+      threads_[processor_[thread_devices_[t]]] += change;
   }
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
@@ -89,26 +89,24 @@ double StepSimulator::ShareOf(const Running& running) const {
       return 1;
     case Resource::kProcessor:
       return SharingOfCores(task.from) * SlowdownOf(task);
-    case Resource::kCopyingCore:
-      return SharingOfCores(task.from);
-    case Resource::kLink:
-      return std::max(sending_[task.from], receiving_[task.to]);
-    case Resource::kSummingCores: {
+    case Resource::kThreads: {
       double share = 1;
-      for (const int device : summing_cores_[task.summing_cores])
-        share = std::max(share, SharingOfCores(device));
+      for (int t = task.first_thread; t < task.end_thread; ++t)
+        share = std::max(share, SharingOfCores(thread_devices_[t]));
       return share;
     }
+    case Resource::kLink:
+      return std::max(sending_[task.from], receiving_[task.to]);
   }
   return 1;
 }
 
 // A computation has a thread on each core, a copy or a sum one in all.
 double StepSimulator::SharingOfCores(int device) const {
-  const int computing = computing_[processor_[device]], copying = copying_[processor_[device]];
-  if (copying == 0) return computing;
+  const int computing = computing_[processor_[device]], threads = threads_[processor_[device]];
+  if (threads == 0) return computing;
   return std::max(1.0,
-                  computing + static_cast<double>(copying) / std::max(1, problem_.devices[device].cores));
+                  computing + static_cast<double>(threads) / std::max(1, problem_.devices[device].cores));
 }
 
 // A device computes one thing at a time, so the computations on its host are the devices that compute.

@@ -32,7 +32,7 @@ absl::StatusOr<UnitPasses> UnitPasses::Make(const PlanningProblem& problem, Redu
   for (size_t member = 0; member < unit.devices.size(); ++member) {
     const DeviceCost& device = *FindDevice(problem, unit.devices[member]);
     devices.push_back(static_cast<int>(&device - problem.devices.data()));
-    passes.exchanges_on_cores_ |= SumsOnCores(device);
+    passes.exchanges_on_cores_ |= ComputesOnCores(device);
     BlockTimes times;
     if (const std::optional<RankCosts> costs = CostsOf(device, model, shares[member]); costs) {
       ASSIGN_OR_RETURN(times, TimesInParts(problem, costs->times, sequences, unit.exchange_parts));
