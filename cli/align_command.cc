@@ -16,10 +16,10 @@
 #include "absl/strings/strip.h"
 #include "cli/align_view.h"
 #include "cli/child_process.h"
+#include "cli/interrupts.h"
 #include "cli/temporary_folder.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/base/waiting_signals.h"
 #include "runtime/engine/align/align_directory.h"
 
 namespace medley {
@@ -57,14 +57,6 @@ class WorkFolder {
   const std::unique_ptr<TemporaryFolder> temporary_;  // null: it is kept
 };
 
-// SIGINT and SIGTERM wait for RunWorker, so that the folder is removed whatever happens.
-void BlockSignals(sigset_t& signals) {
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  KeepSignalsWaiting(signals);
-}
-
 struct WorkerEnd {
   std::string how;         // "exited with 0"
   std::string last_words;  // one line
@@ -77,8 +69,7 @@ absl::StatusOr<WorkerEnd> RunWorker(const std::string& name, const std::string& 
       ChildProcess worker,
       ChildProcess::Start(
           {.name = name, .program = program, .arguments = std::move(arguments), .log_file = log}));
-  sigset_t signals;
-  BlockSignals(signals);
+  const sigset_t signals = Interrupts();
   while (!worker.Ended()) {
     const timespec limit = {.tv_sec = 0, .tv_nsec = 20'000'000};
     if (sigtimedwait(&signals, nullptr, &limit) > 0) return absl::CancelledError("interrupted");
@@ -162,8 +153,7 @@ class AlignRun {
 }  // namespace
 
 absl::Status RunAlign(const AlignCommand& command, Output output) {
-  sigset_t signals;
-  BlockSignals(signals);
+  BlockInterrupts();  // they wait for RunWorker, so that the folder is removed whatever happens
   ASSIGN_OR_RETURN(std::vector<std::string> devices, TwoDevices(command.devices));
   ASSIGN_OR_RETURN(const std::unique_ptr<WorkFolder> folder, WorkFolder::Create(command.keep));
   ASSIGN_OR_RETURN(const AlignmentReport report, AlignRun(command, std::move(devices), folder->path()).Run());

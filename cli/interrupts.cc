@@ -14,6 +14,8 @@ namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
+}  // namespace
+
 sigset_t Interrupts() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -21,8 +23,6 @@ sigset_t Interrupts() {
   sigaddset(&signals, SIGTERM);
   return signals;
 }
-
-}  // namespace
 
 void BlockInterrupts() { KeepSignalsWaiting(Interrupts()); }
 

@@ -1,11 +1,15 @@
 #pragma once
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <thread>
 
 #include "absl/time/time.h"
 
 namespace medley {
+
+// SIGINT and SIGTERM.
+sigset_t Interrupts();
 
 // Blocks SIGINT and SIGTERM for the calling thread and those that it starts from now on. To be called before
 // gRPC's threads start: they are to leave Ctrl-C to an Interrupter.

@@ -15,9 +15,7 @@ void PassOn(int signal, siginfo_t*, void* context) {
   const int error = errno;
   // The mask of the thread that it goes on with.
   sigset_t& mask = static_cast<ucontext_t*>(context)->uc_sigmask;
-  for (int other = 1; other < NSIG; ++other) {
-    if (sigismember(&waiting_signals, other) == 1) sigaddset(&mask, other);
-  }
+  sigorset(&mask, &mask, &waiting_signals);
   kill(getpid(), signal);
   errno = error;
 }
@@ -26,9 +24,7 @@ void PassOn(int signal, siginfo_t*, void* context) {
 
 void KeepSignalsWaiting(const sigset_t& signals) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  for (int signal = 1; signal < NSIG; ++signal) {
-    if (sigismember(&signals, signal) == 1) sigaddset(&waiting_signals, signal);
-  }
+  sigorset(&waiting_signals, &waiting_signals, &signals);
   struct sigaction action = {};
   action.sa_sigaction = PassOn;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
