@@ -94,10 +94,7 @@ class TimedShard {
   struct Repetition {
     PassSample forward, backward;
     PassSample weights;  // their gradient alone, once more; nothing where it is not put off
-    double seconds() const { return forward.seconds + backward.seconds + weights.seconds; }
-    double waited_seconds() const {
-      return forward.waited_seconds + backward.waited_seconds + weights.waited_seconds;
-    }
+    PassSample all() const { return (PassSample(forward) += backward) += weights; }
   };
   absl::StatusOr<Repetition> TimeOnce() {
     Repetition repetition;
@@ -107,6 +104,15 @@ class TimedShard {
       ASSIGN_OR_RETURN(repetition.weights, Time([&] { return shard_->WeightGradient(*split_); }));
     }
     return repetition;
+  }
+
+  // Of all its layers, and it has nothing else.
+  absl::StatusOr<PassSample> TimeNorms() {
+    const std::vector<SegmentId> layers = SegmentsOf(shard_->options().shape.model, shard_->options().chunks);
+    return Time([&] { return shard_->ComputeNorms(layers); });
+  }
+  absl::StatusOr<PassSample> TimeUpdate(int step) {
+    return Time([&] { return shard_->UpdateParameters({.learning_rate = 1e-6f, .step = step}); });
   }
 
  private:
@@ -272,7 +278,7 @@ class BlockTimer {
       if (absl::IsResourceExhausted(opened) && last != nullptr) return absl::OkStatus();
       RETURN_IF_ERROR(opened);
       ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry->shard->TimeOnce());
-      entry->seconds = repetition.seconds();
+      entry->seconds = repetition.all().seconds;
       NoteWorkspace();
       last = entries_.emplace_back(std::move(entry)).get();
     }
@@ -284,17 +290,15 @@ class BlockTimer {
     RETURN_IF_ERROR(Open(entry));
     TimedShard::Repetition sum;
     int count = 0;
-    while (count == 0 || sum.seconds() < limits_.turn_seconds) {
+    while (count == 0 || sum.all().seconds < limits_.turn_seconds) {
       ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry.shard->TimeOnce());
       for (const auto pass : {&TimedShard::Repetition::forward, &TimedShard::Repetition::backward,
                               &TimedShard::Repetition::weights}) {
-        (sum.*pass).seconds += (repetition.*pass).seconds;
-        (sum.*pass).waited_seconds += (repetition.*pass).waited_seconds;
+        sum.*pass += repetition.*pass;
       }
       ++count;
     }
-    rounds_.back().seconds += sum.seconds();
-    rounds_.back().waited_seconds += sum.waited_seconds();
+    rounds_.back() += sum.all();
     const double passes = count * entry.layers;
     const auto mean = [&](const PassSample& of) {
       return PassSample{of.seconds / passes, of.waited_seconds / passes};
@@ -403,14 +407,9 @@ class BlockTimer {
         static_cast<double>(device_.ops->held().copies.value) /
         static_cast<double>(MultipliedElements(shape_.model, timed.shard().options().chunks));
     std::vector<PassSample> update, norm;
-    std::vector<SegmentId> layers;
-    for (LayerId layer = 0; layer < entry.layers; ++layer)
-      layers.push_back(SegmentOfBlock(BlockOfLayer(layer)));
     for (int i = 0; i < 2 * limits_.fewest_rounds; ++i) {
-      ASSIGN_OR_RETURN(norm.emplace_back(), timed.Time([&] { return timed.shard().ComputeNorms(layers); }));
-      ASSIGN_OR_RETURN(update.emplace_back(), timed.Time([&] {
-        return timed.shard().UpdateParameters({.learning_rate = 1e-6f, .step = i + 1});
-      }));
+      ASSIGN_OR_RETURN(norm.emplace_back(), timed.TimeNorms());
+      ASSIGN_OR_RETURN(update.emplace_back(), timed.TimeUpdate(i + 1));
     }
     update.erase(update.begin());  // the first touches the optimizer's state for the first time
     times.update_seconds_per_parameter = MiddleOf(update).seconds / elements;
@@ -437,9 +436,7 @@ struct TurnsOfRound {
   int alone_count = 0, together_count = 0;
 
   void Add(bool of_all, const PassSample& sample) {
-    PassSample& sum = of_all ? together : alone;
-    sum.seconds += sample.seconds;
-    sum.waited_seconds += sample.waited_seconds;
+    (of_all ? together : alone) += sample;
     ++(of_all ? together_count : alone_count);
   }
   bool complete() const { return alone_count > 0 && together_count > 0; }
@@ -471,31 +468,35 @@ absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape
   const int layers = few.model.layers;
   ASSIGN_OR_RETURN(TimedShard timed,
                    TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch, false));
-  std::vector<SegmentId> segments;
-  for (LayerId layer = 0; layer < layers; ++layer) segments.push_back(SegmentOfBlock(BlockOfLayer(layer)));
   int updates = 0;
-  const auto update = [&]() -> absl::Status {
-    RETURN_IF_ERROR(timed.shard().ComputeNorms(segments));
-    return timed.shard().UpdateParameters({.learning_rate = 1e-6f, .step = ++updates});
+  const auto time_update = [&]() -> absl::StatusOr<PassSample> {
+    ASSIGN_OR_RETURN(PassSample sample, timed.TimeNorms());
+    ASSIGN_OR_RETURN(const PassSample update, timed.TimeUpdate(++updates));
+    return sample += update;
   };
-  const bool updates_too = turns.turn_seconds > 0;
+  const bool in_turns = turns.turn_seconds > 0;
+  const auto is_of_update = [&](int64_t round) { return in_turns && round % kRoundsAnUpdate == 0; };
   // The first ones touch memory for the first time.
-  if (updates_too) {
+  if (in_turns) {
     RETURN_IF_ERROR(timed.TimeOnce().status());
-    RETURN_IF_ERROR(timed.Time(update).status());
+    RETURN_IF_ERROR(time_update().status());
   }
   std::map<int64_t, TurnsOfRound> rounds;
   std::vector<PassSample> forward, backward, both;
+  const auto keep = [&](const TimedShard::Repetition& repetition) {
+    forward.push_back({repetition.forward.seconds / layers, repetition.forward.waited_seconds / layers});
+    backward.push_back({repetition.backward.seconds / layers, repetition.backward.waited_seconds / layers});
+    both.push_back(repetition.all());
+  };
   double last_pass_seconds = 0, last_update_seconds = 0;
   const absl::Time start = Now();
   const auto since_start = [&] { return absl::ToDoubleSeconds(Now() - start); };
-  while (since_start() < seconds || forward.empty()) {
+  while (since_start() < seconds) {
     const double began = since_start(), clock = UnixSecondsNow();
-    const bool late = began >= seconds;  // nothing counted so far: this does
     const Turn turn = TurnAt(turns, clock);
-    const bool of_update = updates_too && !late && turn.round % kRoundsAnUpdate == 0;
+    const bool of_update = is_of_update(turn.round);
     double& last_seconds = of_update ? last_update_seconds : last_pass_seconds;
-    if (!late && (!turn.computes || clock + last_seconds > turn.end_seconds)) {
+    if (!turn.computes || clock + last_seconds > turn.end_seconds) {
       absl::SleepFor(absl::Seconds(std::min(turn.end_seconds - clock, seconds - began)));
       Progress::OfProcess().Add();
       continue;
@@ -503,21 +504,23 @@ absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape
     PassSample sample;
     TimedShard::Repetition repetition;
     if (of_update) {
-      ASSIGN_OR_RETURN(sample, timed.Time(update));
+      ASSIGN_OR_RETURN(sample, time_update());
     } else {
       ASSIGN_OR_RETURN(repetition, timed.TimeOnce());
-      sample = {repetition.seconds(), repetition.waited_seconds()};
+      sample = repetition.all();
     }
     last_seconds = sample.seconds;
     const bool counts = began >= kStartingShare * seconds &&
                         since_start() <= (1 - kStartingShare) * seconds &&
                         UnixSecondsNow() <= turn.end_seconds;
-    if (counts) rounds[turn.round].Add(turn.of_all, sample);
-    const bool of_layer = !of_update && (!updates_too || !turn.of_all);
-    if (!late && !(counts && of_layer)) continue;
-    forward.push_back({repetition.forward.seconds / layers, repetition.forward.waited_seconds / layers});
-    backward.push_back({repetition.backward.seconds / layers, repetition.backward.waited_seconds / layers});
-    both.push_back(sample);
+    if (!counts) continue;
+    rounds[turn.round].Add(turn.of_all, sample);
+    if (!of_update && (!in_turns || !turn.of_all)) keep(repetition);
+  }
+  // Nothing was short enough to count: then one does that is not.
+  if (forward.empty()) {
+    ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, timed.TimeOnce());
+    keep(repetition);
   }
   const double slowdown = ForeignSlowdown(both);
   const Middle f = MiddleOf(forward), b = MiddleOf(backward);
@@ -526,9 +529,8 @@ absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape
                  .backward_seconds = b.seconds * slowdown,
                  .spread = std::max(f.spread, b.spread)};
   for (const auto& [round, turns_of] : rounds) {
-    const bool of_update = updates_too && round % kRoundsAnUpdate == 0;
     if (turns_of.complete())
-      (of_update ? times.update_ratios : times.pass_ratios).push_back(turns_of.ratio());
+      (is_of_update(round) ? times.update_ratios : times.pass_ratios).push_back(turns_of.ratio());
   }
   return times;
 }

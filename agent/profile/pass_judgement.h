@@ -34,6 +34,12 @@ struct PassSample {
   // The part of `seconds` in which it was ready to compute while others had the processor; 0 where nobody can
   // tell.
   double waited_seconds = 0;
+
+  PassSample& operator+=(const PassSample& other) {
+    seconds += other.seconds;
+    waited_seconds += other.waited_seconds;
+    return *this;
+  }
 };
 
 struct Middle {
