@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -118,9 +118,9 @@ SharedFactor FactorOf(std::vector<double> ratios) {
   const double count = static_cast<double>(ratios.size());
   SharedFactor result;
   result.spread = 1.4826 * median(distances) / middle;
-  result.standard_error = ratios.size() < 2 ? 0 : 1.25 * result.spread / std::sqrt(count - 1);
+  const double error = ratios.size() < 2 ? 0 : 1.25 * result.spread * middle / std::sqrt(count - 1);
   // What is little beside its error is mostly error: it counts for as much as it surely is.
-  const double more = std::max(0.0, middle - 1), error = result.standard_error * middle;
+  const double more = middle - 1;
   const double factor = more > 0 ? 1 + more * more * more / (more * more + error * error) : 1;
   result.factor = factor >= kLeastFactor ? factor : 1;
   return result;
@@ -162,7 +162,7 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
     profile.set_place_on_host(static_cast<uint32_t>(d));
   }
   Mutex mutex;
-  std::vector<std::optional<v1::SharedTurns>> heard(count);
+  std::vector<v1::SharedTurns> heard(count);  // an agent of an older version says nothing of turns
   AttemptEnd end = run_(std::move(tasks), {.event = [&](int index, const v1::WorkerEvent& event) {
                           MutexLock lock(mutex);
                           if (event.has_shared_turns()) heard[index] = event.shared_turns();
@@ -170,10 +170,9 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
   if (!end.status.ok()) return end;
 
   HostSlowdown slowdown{.host = sharing.host, .shape = shape};
-  int rounds = 0;
+  int rounds = std::numeric_limits<int>::max();
   for (size_t d = 0; d < count; ++d) {
-    // An agent of an older version says nothing of turns.
-    const v1::SharedTurns turns = heard[d].value_or(v1::SharedTurns());
+    const v1::SharedTurns& turns = heard[d];
     const SharedFactor passes = FactorOf({turns.pass_ratios().begin(), turns.pass_ratios().end()});
     const SharedFactor updates = FactorOf({turns.update_ratios().begin(), turns.update_ratios().end()});
     slowdown.devices.push_back({.device = names[d],
@@ -181,7 +180,7 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
                                 .factor = std::min(passes.factor, kMostFactor),
                                 .update_factor = std::min(updates.factor, kMostFactor),
                                 .spread = passes.spread});
-    rounds = d == 0 ? turns.pass_ratios_size() : std::min(rounds, turns.pass_ratios_size());
+    rounds = std::min(rounds, turns.pass_ratios_size());
   }
   if (rounds == 0)
     progress_(absl::StrCat("not all of ", absl::StrJoin(names, ", "),

@@ -37,9 +37,8 @@ TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& clust
 
 // What rounds say of a device: how many times as long it took together as alone just before or after.
 struct SharedFactor {
-  double factor = 1;          // their median, nearer to 1 the less sure that is
-  double spread = 0;          // of one round, relative
-  double standard_error = 0;  // of the median, relative
+  double factor = 1;  // their median, nearer to 1 the less sure that is
+  double spread = 0;  // of one round, relative
 };
 // No ratios: 1. Pure.
 SharedFactor FactorOf(std::vector<double> ratios);

@@ -11,10 +11,9 @@ namespace medley {
 struct SharedSlowdown {
   std::string device;  // "node/device"
   std::string device_kind;
-  double factor = 1;  // time of its passes while all others of the host compute over their time alone
-  double update_factor =
-      0;  // likewise of norms and updates, which memory bounds; 0: not known, taken to be `factor`
-  double spread = 0;  // of `factor`, as ProfiledTimes::spread
+  double factor = 1;         // time of its passes while all others of the host compute over their time alone
+  double update_factor = 0;  // likewise of norms and updates, which memory bounds; 0: not known, as `factor`
+  double spread = 0;         // of `factor`, as ProfiledTimes::spread
   // What jobs that ran on several devices of the host showed since.
   std::optional<ProfileCorrection> correction;
   friend bool operator==(const SharedSlowdown&, const SharedSlowdown&) = default;
