@@ -36,6 +36,10 @@ json Slice(const v1::TraceInstruction& instruction, int process, Lane lane, doub
     absl::StrAppend(&name, " ", instruction.micro_batch());
     arguments["micro_batch"] = instruction.micro_batch();
   }
+  if (instruction.parts() > 0) {
+    absl::StrAppend(&name, " in ", instruction.parts(), " parts");
+    arguments["parts"] = instruction.parts();
+  }
   return {{"ph", "X"},
           {"name", name},
           {"cat", lane == Lane::kPredicted ? "predicted" : "measured"},

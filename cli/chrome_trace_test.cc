@@ -70,6 +70,20 @@ TEST_CASE("an instruction has the same name in both lanes, and its own times in 
   CHECK(slices.count({"update parameters", "measured"}) == 0);
 }
 
+TEST_CASE("a pass of a micro-batch in parts says in how many") {
+  v1::Trace trace = TwoDevices();
+  trace.mutable_lanes(0)->mutable_instructions(0)->set_parts(2);
+  const nlohmann::json events = nlohmann::json::parse(ChromeTrace(trace))["traceEvents"];
+  int in_parts = 0;
+  for (const auto& event : events) {
+    if (!event["args"].contains("parts")) continue;
+    ++in_parts;
+    CHECK(event["name"] == "forward 3 in 2 parts");
+    CHECK(event["args"]["parts"] == 2);
+  }
+  CHECK(in_parts == 2);  // predicted and measured, of one device
+}
+
 TEST_CASE("several steps stand behind one another on one clock, their lanes named once") {
   ChromeTraceOfSteps steps;
   v1::Trace trace = TwoDevices();

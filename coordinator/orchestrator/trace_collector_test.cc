@@ -1,6 +1,10 @@
 #include "coordinator/orchestrator/trace_collector.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "runtime/ir/program/program.h"
 
@@ -27,11 +31,11 @@ PlannedJob Planned() {
   return planned;
 }
 
-v1::MeasuredStep Measured(const PlannedJob& planned, int unit, uint32_t step, double started_at) {
+v1::MeasuredStep Measured(const Plan& plan, Rank rank, uint32_t step, double started_at) {
   v1::MeasuredStep measured;
   measured.set_step(step);
   measured.set_started_at_seconds(started_at);
-  const size_t count = CompileStep(planned.plan, unit, kShape, Purpose::kTrain).instructions.size();
+  const size_t count = CompileStep(plan, rank, kShape, Purpose::kTrain).instructions.size();
   for (size_t i = 0; i < count; ++i) {
     measured.add_start_seconds(i);
     measured.add_end_seconds(i + 0.25);
@@ -43,8 +47,8 @@ TEST_CASE(
     "a trace comes with the last unit, every instruction's prediction beside its measurement on one clock") {
   const PlannedJob planned = Planned();
   TraceCollector traces("job-1", planned, kShape);
-  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 4, 100.5)));
-  const std::optional<v1::Trace> trace = traces.Add(0, Measured(planned, 0, 4, 100.0));
+  CHECK_FALSE(traces.Add(1, Measured(planned.plan, 1, 4, 100.5)));
+  const std::optional<v1::Trace> trace = traces.Add(0, Measured(planned.plan, 0, 4, 100.0));
   REQUIRE(trace);
   CHECK(trace->job_id() == "job-1");
   CHECK(trace->step() == 4);
@@ -66,11 +70,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("passes of micro-batches in parts say so, and nothing else does") {
+  Plan plan = Planned().plan;
+  plan.units[0].devices = {"a/cpu0", "c/cpu0"};
+  plan.units[0].exchange_parts = 3;  // a micro-batch has two sequences
+  TraceCollector traces("job-1", plan, kShape);
+  std::optional<v1::Trace> trace;
+  for (Rank rank = 0; rank < 3; ++rank) trace = traces.Add(rank, Measured(plan, rank, 4, 1));
+  REQUIRE(trace);
+  REQUIRE(trace->lanes_size() == 3);
+  std::map<std::string, std::set<uint32_t>> parts;
+  for (const v1::TraceInstruction& instruction : trace->lanes(1).instructions())
+    parts[instruction.kind()].insert(instruction.parts());
+  CHECK(parts["forward"] == std::set<uint32_t>{2});
+  CHECK(parts["backward"] == std::set<uint32_t>{2});
+  CHECK(parts["send activation"] == std::set<uint32_t>{0});
+  for (const v1::TraceInstruction& instruction : trace->lanes(2).instructions())
+    CHECK(instruction.parts() == 0);
+}
+
 TEST_CASE("without predictions a trace has what was measured, and when the step began") {
   const PlannedJob planned = Planned();
   TraceCollector traces("job-1", planned.plan, kShape);
-  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 4, 100.5)));
-  const std::optional<v1::Trace> trace = traces.Add(0, Measured(planned, 0, 4, 100.0));
+  CHECK_FALSE(traces.Add(1, Measured(planned.plan, 1, 4, 100.5)));
+  const std::optional<v1::Trace> trace = traces.Add(0, Measured(planned.plan, 0, 4, 100.0));
   REQUIRE(trace);
   CHECK(trace->started_at_seconds() == 100.0);
   CHECK(trace->lanes(1).instructions(0).predicted_end_seconds() == 0);
@@ -80,7 +103,7 @@ TEST_CASE("without predictions a trace has what was measured, and when the step 
 TEST_CASE("a lane has what its unit sent and received; a peer that the plan does not have is dropped") {
   const PlannedJob planned = Planned();
   TraceCollector traces("job-1", planned, kShape);
-  v1::MeasuredStep measured = Measured(planned, 0, 4, 1);
+  v1::MeasuredStep measured = Measured(planned.plan, 0, 4, 1);
   v1::PeerTraffic& traffic = *measured.add_traffic();
   traffic.set_peer(1);
   traffic.set_operation("activation");
@@ -88,7 +111,7 @@ TEST_CASE("a lane has what its unit sent and received; a peer that the plan does
   *measured.add_traffic() = traffic;
   measured.mutable_traffic(1)->set_peer(2);
   CHECK_FALSE(traces.Add(0, measured));
-  const std::optional<v1::Trace> trace = traces.Add(1, Measured(planned, 1, 4, 1));
+  const std::optional<v1::Trace> trace = traces.Add(1, Measured(planned.plan, 1, 4, 1));
   REQUIRE(trace);
   REQUIRE(trace->lanes(0).traffic_size() == 1);
   CHECK(trace->lanes(0).traffic(0).SerializeAsString() == traffic.SerializeAsString());
@@ -98,13 +121,13 @@ TEST_CASE("a lane has what its unit sent and received; a peer that the plan does
 TEST_CASE("times that do not fit the program are dropped, and older unfinished steps are forgotten") {
   const PlannedJob planned = Planned();
   TraceCollector traces("job-1", planned, kShape);
-  v1::MeasuredStep short_one = Measured(planned, 0, 4, 1);
+  v1::MeasuredStep short_one = Measured(planned.plan, 0, 4, 1);
   short_one.mutable_end_seconds()->RemoveLast();
   CHECK_FALSE(traces.Add(0, short_one));
-  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 4, 1)));
-  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 25, 2)));
-  CHECK(traces.Add(0, Measured(planned, 0, 25, 2)));
-  CHECK_FALSE(traces.Add(0, Measured(planned, 0, 4, 1)));  // unit 1's times of step 4 are gone
+  CHECK_FALSE(traces.Add(1, Measured(planned.plan, 1, 4, 1)));
+  CHECK_FALSE(traces.Add(1, Measured(planned.plan, 1, 25, 2)));
+  CHECK(traces.Add(0, Measured(planned.plan, 0, 25, 2)));
+  CHECK_FALSE(traces.Add(0, Measured(planned.plan, 0, 4, 1)));  // unit 1's times of step 4 are gone
 }
 
 }  // namespace
