@@ -21,12 +21,10 @@ namespace medley {
 
 namespace {
 
-// A coordinator that comes back is found within a second, however long it was away.
 constexpr absl::Duration kKeepalive = absl::Seconds(5);
+// A coordinator that is started again is found within a second, however long it was away. An attempt to connect has longer, as with
+// all daemons: on a busy machine TLS's handshake alone may take seconds, and a call whose attempt fails is not asked again.
 constexpr absl::Duration kFirstReconnect = absl::Milliseconds(100), kLongestReconnect = absl::Seconds(1);
-// Of an attempt to connect, TLS's handshake with it: on a busy machine that alone may take seconds, and a call whose attempt fails
-// is not asked again. Where nothing answers, the system asks again by itself as time goes.
-constexpr absl::Duration kConnectWithin = absl::Seconds(15);
 constexpr Bytes kMostReply = MiB(256);  // the metrics of a long job
 
 // Whether a status was sent by the coordinator, and not made up on this side because it could not be asked.
@@ -160,7 +158,6 @@ CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration 
       address, {.keepalive = kKeepalive,
                 .first_reconnect = kFirstReconnect,
                 .longest_reconnect = kLongestReconnect,
-                .connect_within = kConnectWithin,
                 .most_reply = kMostReply,
                 .credentials = tls.has_value() ? ChannelTls(*tls, v1::ROLE_COORDINATOR) : nullptr}));
 }

@@ -3,6 +3,11 @@
 #include <grpcpp/create_channel.h>
 
 namespace medley {
+namespace {
+
+constexpr absl::Duration kConnectWithin = absl::Seconds(20);
+
+}  // namespace
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const ChannelSettings& settings) {
   const auto milliseconds = [](absl::Duration duration) {
@@ -12,7 +17,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Cha
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, milliseconds(settings.first_reconnect));
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, milliseconds(settings.connect_within));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, milliseconds(kConnectWithin));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, milliseconds(settings.longest_reconnect));
   arguments.SetMaxReceiveMessageSize(static_cast<int>(settings.most_reply.value));
   if (settings.keepalive > absl::ZeroDuration()) {

@@ -17,10 +17,9 @@ struct ChannelSettings {
   // A host that vanishes resets no connection: after so long without a word it is asked for one, and calls fail if none comes
   // within keepalive_answer. Zero: calls have deadlines of their own.
   absl::Duration keepalive = absl::ZeroDuration(), keepalive_answer = absl::Seconds(3);
-  // Between attempts to connect again, growing from the one to the other.
+  // Between attempts to connect again, growing from the one to the other. An attempt itself has 20 seconds, with TLS's handshake.
   absl::Duration first_reconnect = absl::Seconds(1), longest_reconnect = absl::Seconds(1);
-  absl::Duration connect_within = absl::Seconds(20);  // an attempt
-  Bytes most_reply = MiB(4);                          // larger ones fail with ResourceExhausted
+  Bytes most_reply = MiB(4);  // larger ones fail with ResourceExhausted
   // Null: in the clear.
   std::shared_ptr<grpc::ChannelCredentials> credentials;
 };
