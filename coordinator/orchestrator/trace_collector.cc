@@ -8,12 +8,9 @@ namespace medley {
 namespace {
 
 // Into which the ranks of a unit cut the micro-batch of an instruction; 0: they do not.
-uint32_t PartsOfPass(const Plan& plan, const StepProgram& program, const Instruction& instruction) {
-  const int parts = plan.units[program.unit].exchange_parts;
-  if (parts < 2 || !IsPass(instruction.kind) || instruction.kind == InstructionKind::kWeightGradient)
-    return 0;
-  // Parts are of whole sequences.
-  return static_cast<uint32_t>(std::min(parts, program.visits[instruction.visit].micro_batch_sequences));
+uint32_t PartsOfPass(const Unit& unit, InstructionKind kind) {
+  const bool exchanges = IsPass(kind) && kind != InstructionKind::kWeightGradient;
+  return exchanges && unit.exchange_parts > 1 ? static_cast<uint32_t>(unit.exchange_parts) : 0;
 }
 
 }  // namespace
@@ -58,7 +55,7 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
       out.set_kind(NameOf(instruction));
       out.set_stream(static_cast<uint32_t>(instruction.stream));
       out.set_micro_batch(instruction.micro_batch.value());
-      out.set_parts(PartsOfPass(plan_, programs_[u], instruction));
+      out.set_parts(PartsOfPass(plan_.units[programs_[u].unit], instruction.kind));
       if (!predictions_.empty()) {
         out.set_predicted_start_seconds(predictions_[u].timeline[i].start_seconds);
         out.set_predicted_end_seconds(predictions_[u].timeline[i].end_seconds);

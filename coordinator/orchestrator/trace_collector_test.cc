@@ -73,7 +73,7 @@ TEST_CASE(
 TEST_CASE("passes of micro-batches in parts say so, and nothing else does") {
   Plan plan = Planned().plan;
   plan.units[0].devices = {"a/cpu0", "c/cpu0"};
-  plan.units[0].exchange_parts = 3;  // a micro-batch has two sequences
+  plan.units[0].exchange_parts = 2;
   TraceCollector traces("job-1", plan, kShape);
   std::optional<v1::Trace> trace;
   for (Rank rank = 0; rank < 3; ++rank) trace = traces.Add(rank, Measured(plan, rank, 4, 1));
