@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Collects Medley's programs, the conformance test of the GPU and the step and staging benchmarks, stripped, with the shared
+# Collects Medley's programs, the conformance test of the GPU and the benchmarks that want one, stripped, with the shared
 # libraries they need, into one folder that runs on a machine without our packages: copy it there and call bundle/bin/medley, or
 # bundle/run-gpu-checks for everything that wants a GPU. CUDA's own libraries and the driver are not copied; they belong to
 # that machine.
@@ -13,6 +13,7 @@ cd "$root"
 programs=(
   cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker
   tests/conformance/ops_conformance_test_cuda tests/perf/step_benchmark comm/staging/staging_benchmark
+  tests/perf/memory_benchmark
 )
 targets=()
 for program in "${programs[@]}"; do targets+=("//${program%/*}:${program##*/}"); done
@@ -57,13 +58,14 @@ WRAPPER
 chmod 755 "$bundle/bin/.wrapper"
 for program in "${programs[@]}"; do ln -s .wrapper "$bundle/bin/$(basename "$program")"; done
 install -m 755 tests/perf/gpu.sh "$bundle/gpu.sh"
-install -m 644 tests/perf/torch_gpu_step.py "$bundle/"
+install -m 644 tests/perf/{torch_gpu_step,gpu_jobs,training_cluster}.py "$bundle/"
 
 cat > "$bundle/run-gpu-checks" <<'CHECKS'
 #!/usr/bin/env bash
-# Whether the kernels are right on this machine's GPU, then how fast a step is against PyTorch, and how fast its memory is
-# reached from another process beside what its copy engine gives.
-#   run-gpu-checks [conformance | benchmark | staging]      default: all
+# Whether the kernels are right on this machine's GPU; whether jobs on it and on cores of the processor learn the same and take
+# what was predicted; whether plans take the memory that was predicted; then how fast a step is against PyTorch, and how fast its
+# memory is reached from another process beside what its copy engine gives.
+#   run-gpu-checks [conformance | jobs | memory | benchmark | staging]      default: all
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 for folder in $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/null); do
@@ -73,6 +75,12 @@ for folder in $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/
 done
 status=0
 [ "${1:-conformance}" != conformance ] || "$here/bin/ops_conformance_test_cuda" || status=1
+if [ "${1:-jobs}" = jobs ]; then
+  jobs=$(mktemp -d /tmp/medley-jobs-XXXXXX)
+  python3 "$here/gpu_jobs.py" --binaries "$here/bin" --directory "$jobs" || status=1
+  rm -rf "$jobs"
+fi
+[ "${1:-memory}" != memory ] || "$here/bin/memory_benchmark" cuda || status=1
 [ "${1:-benchmark}" != benchmark ] || "$here/gpu.sh" "$here/bin/step_benchmark" || status=1
 if [ "${1:-staging}" = staging ]; then
   for link in shared_memory tcp; do "$here/bin/staging_benchmark" --device cuda --link "$link" || status=1; done

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/arguments/op_arguments.h"
+#include "kernels/portable/launch_shapes.h"
 #include "kernels/portable/matmul_epilogue.h"
 #include "runtime/base/status_macros.h"
 
@@ -13,6 +14,8 @@ namespace {
 // What NVIDIA recommends for Hopper.
 constexpr Bytes kWorkspace = MiB(32);
 constexpr size_t kScratchOfA = 0, kScratchOfB = 1;
+// Tensor cores are fed by loads of 16 B: rows of copies begin at multiples of that.
+constexpr int64_t kRowElements = 8;
 
 cublasLtEpilogue_t EpilogueOf(const MatmulKey& key) {
   switch (key.epilogue) {
@@ -119,22 +122,37 @@ MatmulArithmetic CublasLtOps::ArithmeticOf(const MatmulArgs& args) const {
   return f32_ == F32Matmul::kTf32 ? MatmulArithmetic::kTf32 : MatmulArithmetic::kF32;
 }
 
+absl::StatusOr<Slice> CublasLtOps::RoundRows(const Slice& x, Dtype dtype, int64_t elements, size_t scratch,
+                                             int64_t& row_elements) {
+  const int64_t columns = row_elements;
+  if (columns % kRowElements == 0 || x.dtype != Dtype::kF32)
+    return rounded_.Copy(x, dtype, elements, scratch);
+  const int64_t rows = elements / columns;
+  row_elements = CeilDivide(columns, kRowElements) * kRowElements;
+  ASSIGN_OR_RETURN(const Slice copy, rounded_.Scratch(dtype, rows * row_elements, scratch));
+  RETURN_IF_ERROR(launcher_.Launch(dtype == Dtype::kBf16 ? "f32_to_bf16_rows" : "f32_to_f16_rows",
+                                   OverRows(rows, columns), {x, copy, columns, row_elements}));
+  return copy;
+}
+
 absl::StatusOr<CublasLtOps::Operands> CublasLtOps::Prepare(const MatmulArgs& args) {
   Slice a = args.a, b = args.b, bias = args.bias;
   const Dtype dtype = TypeOf(args.precision);
+  Operands operands;
+  operands.a_row_elements = args.transpose_a == Transpose::kYes ? args.m : args.k;
+  operands.b_row_elements = args.transpose_b == Transpose::kYes ? args.k : args.n;
   if (dtype != Dtype::kF32) {
-    ASSIGN_OR_RETURN(a, rounded_.Copy(args.a, dtype, args.m * args.k, kScratchOfA));
+    ASSIGN_OR_RETURN(a, RoundRows(args.a, dtype, args.m * args.k, kScratchOfA, operands.a_row_elements));
     if (args.b_constness == Constness::kParameter) {
       ASSIGN_OR_RETURN(b, rounded_.CopyOfParameter(args.b, dtype, args.k * args.n));
     } else {
-      ASSIGN_OR_RETURN(b, rounded_.Copy(args.b, dtype, args.k * args.n, kScratchOfB));
+      ASSIGN_OR_RETURN(b, RoundRows(args.b, dtype, args.k * args.n, kScratchOfB, operands.b_row_elements));
     }
   }
   // The library adds a bias of the result's type alone.
   if (IsNarrow(args.c) && !bias.empty()) {
     ASSIGN_OR_RETURN(bias, rounded_.CopyOfParameter(bias, args.c.dtype, args.n));
   }
-  Operands operands;
   ASSIGN_OR_RETURN(operands.a, queue_.Address(a));
   ASSIGN_OR_RETURN(operands.b, queue_.Address(b));
   ASSIGN_OR_RETURN(operands.c, queue_.Address(args.c));
@@ -154,6 +172,8 @@ absl::StatusOr<const CublasLtOps::Plan*> CublasLtOps::Find(const MatmulArgs& arg
                       .store = args.store,
                       .has_bias = !args.bias.empty(),
                       .epilogue = args.epilogue,
+                      .a_row_elements = operands.a_row_elements,
+                      .b_row_elements = operands.b_row_elements,
                       .a_alignment_bytes = AlignmentOf(operands.a),
                       .b_alignment_bytes = AlignmentOf(operands.b),
                       .c_alignment_bytes = AlignmentOf(operands.c | operands.pre_activation),
@@ -183,15 +203,16 @@ absl::StatusOr<std::unique_ptr<CublasLtOps::Plan>> CublasLtOps::Make(const Matmu
     RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n));
   // The choice below depends on how these addresses are aligned.
   RETURN_IF_ERROR(plan->SetEpilogueAddresses(operands));
-  const auto layout = [&](const ColumnMajorMatmul::Matrix& matrix, cudaDataType_t type,
+  const auto layout = [&](const ColumnMajorMatmul::Matrix& matrix, cudaDataType_t type, int64_t stride,
                           cublasLtMatrixLayout_t& to) {
     return lt.ToStatus(lt.cublasLtMatrixLayoutCreate(&to, type, static_cast<uint64_t>(matrix.rows),
-                                                     static_cast<uint64_t>(matrix.columns), matrix.rows),
+                                                     static_cast<uint64_t>(matrix.columns), stride),
                        "cublasLtMatrixLayoutCreate");
   };
-  RETURN_IF_ERROR(layout(seen.first, CudaType(TypeOf(args.precision)), plan->first));
-  RETURN_IF_ERROR(layout(seen.second, CudaType(TypeOf(args.precision)), plan->second));
-  RETURN_IF_ERROR(layout(seen.result, CudaType(key.result), plan->result));
+  const cudaDataType_t multiplied = CudaType(TypeOf(args.precision));
+  RETURN_IF_ERROR(layout(seen.first, multiplied, key.b_row_elements, plan->first));
+  RETURN_IF_ERROR(layout(seen.second, multiplied, key.a_row_elements, plan->second));
+  RETURN_IF_ERROR(layout(seen.result, CudaType(key.result), seen.result.rows, plan->result));
 
   cublasLtMatmulPreference_t preference = nullptr;
   RETURN_IF_ERROR(

@@ -38,7 +38,12 @@ class CublasLtOps final : public DecliningOps {
   // Where a product's operands are, in the type that is multiplied.
   struct Operands {
     CUdeviceptr a = 0, b = 0, c = 0, bias = 0, pre_activation = 0;
+    int64_t a_row_elements = 0, b_row_elements = 0;  // from a row of what is stored to the next
   };
+  // `x` of rows of `row_elements` in `dtype`, as RoundedOperands::Copy. Where it must be copied, its rows are set
+  // apart so that each begins where the fast kernels can load it; `row_elements` then says how far.
+  absl::StatusOr<Slice> RoundRows(const Slice& x, Dtype dtype, int64_t elements, size_t scratch,
+                                  int64_t& row_elements);
   MatmulArithmetic ArithmeticOf(const MatmulArgs& args) const;
   absl::StatusOr<Operands> Prepare(const MatmulArgs& args);
   // The plan of such products, or null if the library has none.

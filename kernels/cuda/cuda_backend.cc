@@ -24,9 +24,6 @@
 namespace medley {
 namespace {
 
-// A chunk of HeadLoss large enough to fill the largest GPUs.
-constexpr Bytes kLogits = MiB(256);
-
 // The candidates of one GPU with the launcher that they share.
 class CudaOps final : public CandidateOps {
  public:
@@ -41,8 +38,7 @@ class CudaOps final : public CandidateOps {
                                                      variant.f32_matmul == CudaVariant::F32Matmul::kTf32
                                                          ? CublasLtOps::F32Matmul::kTf32
                                                          : CublasLtOps::F32Matmul::kExact));
-    Append("cuda", std::make_unique<PortableOps>(queue, *launcher_, *this,
-                                                 PortableOps::Options{.logits_limit = kLogits}));
+    Append("cuda", std::make_unique<PortableOps>(queue, *launcher_, *this));
     Append("reference", std::make_unique<ReferenceFallbackOps>(queue));
   }
 

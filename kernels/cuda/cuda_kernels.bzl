@@ -16,7 +16,7 @@ def cuda_kernels(name, src, sources, symbol):
         name = name + "_image",
         srcs = [src] + sources,
         outs = [name + ".fatbin"],
-        cmd = "%s -std=c++17 -O3 -fatbin -Xfatbin -compress-all --threads 2 -I. %s -o $@ $(location %s)" % (NVCC, targets, src),
+        cmd = "%s -std=c++17 -O3 -fatbin -Xfatbin -compress-all --threads 2 -I. -I$(BINDIR) %s -o $@ $(location %s)" % (NVCC, targets, src),
     )
     native.genrule(
         name = name + "_embedded",

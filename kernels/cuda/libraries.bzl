@@ -16,7 +16,7 @@ def cuda_libraries():
     cuda_kernels(
         name = "cuda_kernels",
         src = "cuda_kernels.cu",
-        sources = ["//kernels/portable:kernel_sources"],
+        sources = ["//kernels/portable:kernel_text.h"],
         symbol = "medley_cuda_kernels",
     )
     medley_library(name = "cuda_device", deps = _BASE + [":cuda_driver", "//runtime/base:bytes"])

@@ -1,6 +1,7 @@
 #include "kernels/arguments/op_arguments.h"
 #include "kernels/portable/launch_shapes.h"
 #include "kernels/portable/portable_ops.h"
+#include "kernels/portable/typed_kernel.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -15,8 +16,9 @@ const char* CastKernel(Dtype from, Dtype to) {
 }  // namespace
 
 absl::Status PortableOps::Add(const AddArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("add", OverElements(args.elements), {args.a, args.b, args.c, args.elements});
+  ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("add", args));
+  return launcher_.Launch(kernel.c_str(), OverElements(args.elements),
+                          {args.a, args.b, args.c, args.elements});
 }
 
 absl::Status PortableOps::Scale(const ScaleArgs& args) {
@@ -36,33 +38,32 @@ absl::Status PortableOps::Cast(const CastArgs& args) {
 }
 
 absl::Status PortableOps::GeluForward(const GeluForwardArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("gelu_forward", OverElements(args.elements), {args.x, args.y, args.elements});
+  ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("gelu_forward", args));
+  return launcher_.Launch(kernel.c_str(), OverElements(args.elements), {args.x, args.y, args.elements});
 }
 
 absl::Status PortableOps::GeluBackward(const GeluBackwardArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("gelu_backward", OverElements(args.elements),
+  ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("gelu_backward", args));
+  return launcher_.Launch(kernel.c_str(), OverElements(args.elements),
                           {args.x, args.dy, args.dx, args.elements});
 }
 
 absl::Status PortableOps::SwiGluForward(const SwiGluForwardArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("swiglu_forward", OverRows(args.rows, args.columns),
-                          {args.x, args.y, args.columns});
+  ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("swiglu_forward", args));
+  return launcher_.Launch(kernel.c_str(), OverRows(args.rows, args.columns), {args.x, args.y, args.columns});
 }
 
 absl::Status PortableOps::SwiGluBackward(const SwiGluBackwardArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("swiglu_backward", OverRows(args.rows, args.columns),
+  ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("swiglu_backward", args));
+  return launcher_.Launch(kernel.c_str(), OverRows(args.rows, args.columns),
                           {args.x, args.dy, args.dx, args.columns});
 }
 
 absl::Status PortableOps::Rotary(const RotaryArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
+  ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("rotary", args));
   const int64_t pairs = args.rotated_heads * (args.head_size / 2);
   return launcher_.Launch(
-      "rotary", OverRows(args.batch * args.sequence, pairs),
+      kernel.c_str(), OverRows(args.batch * args.sequence, pairs),
       {args.x, args.cosine, args.sine, args.sequence, args.row_heads * args.head_size, pairs,
        static_cast<int32_t>(args.head_size / 2), args.rotation == Rotation::kForward ? 1.0f : -1.0f});
 }

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "kernels/arguments/op_arguments.h"
 #include "kernels/portable/launch_shapes.h"
@@ -26,8 +28,14 @@ int64_t ChunkRows(int64_t rows, int64_t fit) {
   return fit < kTile ? fit : fit / kTile * kTile;
 }
 
+// A product of a later chunk that is declined: what the first have added cannot be taken back.
+absl::Status NotDeclined(absl::Status status) {
+  return absl::IsUnimplemented(status) ? absl::InternalError(std::string(status.message())) : status;
+}
+
 // Calls work(first, rows, logits) for chunks of rows, one after another, with their logits, which its kernels
-// may change.
+// may change. Tensors may be of any type that the device's Matmul takes; Unimplemented: it takes none of them, and
+// nothing that anyone reads was written.
 template <typename Args, typename Work>
 absl::Status ForEachLogits(const Args& args, const HeadMeans& means, const Work& work) {
   const int64_t set_aside_rows = means.set_aside.elements / args.vocabulary;
@@ -41,16 +49,17 @@ absl::Status ForEachLogits(const Args& args, const HeadMeans& means, const Work&
   for (int64_t first = 0; first < args.rows; first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, args.rows - first);
     const Slice logits = scratch.Sub(0, rows * args.vocabulary);
-    RETURN_IF_ERROR(means.ops.Matmul({.a = args.x.Sub(first * args.columns, rows * args.columns),
-                                      .b = args.weight,
-                                      .c = logits,
-                                      .m = rows,
-                                      .n = args.vocabulary,
-                                      .k = args.columns,
-                                      .transpose_b = Transpose::kYes,
-                                      .precision = args.precision,
-                                      .b_constness = Constness::kParameter}));
-    RETURN_IF_ERROR(work(first, rows, logits));
+    absl::Status status = means.ops.Matmul({.a = args.x.Sub(first * args.columns, rows * args.columns),
+                                            .b = args.weight,
+                                            .c = logits,
+                                            .m = rows,
+                                            .n = args.vocabulary,
+                                            .k = args.columns,
+                                            .transpose_b = Transpose::kYes,
+                                            .precision = args.precision,
+                                            .b_constness = Constness::kParameter});
+    if (status.ok()) status = work(first, rows, logits);
+    if (!status.ok()) return first == 0 ? status : NotDeclined(std::move(status));
   }
   return absl::OkStatus();
 }
@@ -87,7 +96,7 @@ absl::StatusOr<Slice> ScratchForLosses(KernelLauncher& launcher, int64_t rows) {
 }  // namespace
 
 absl::Status PortableOps::HeadLoss(const HeadLossArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(CheckTypedArguments(args));
   RETURN_IF_ERROR(NeedF64(launcher_));
   if (args.rows == 0) return absl::OkStatus();
   const bool with_gradients = !args.dx.empty();
@@ -104,7 +113,7 @@ absl::Status PortableOps::HeadLoss(const HeadLossArgs& args) {
 }
 
 absl::Status PortableOps::HeadStatistics(const HeadStatisticsArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(CheckTypedArguments(args));
   RETURN_IF_ERROR(NeedF64(launcher_));
   if (args.rows == 0) return absl::OkStatus();
   return ForEachLogits(args, {whole_, launcher_, set_aside_, options_.logits_limit},
@@ -133,7 +142,7 @@ absl::Status PortableOps::JoinHeadStatistics(const JoinHeadStatisticsArgs& args)
 }
 
 absl::Status PortableOps::HeadGradient(const HeadGradientArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(CheckTypedArguments(args));
   if (args.rows == 0) return absl::OkStatus();
   return ForEachLogits(args, {whole_, launcher_, set_aside_, options_.logits_limit},
                        [&](int64_t first, int64_t rows, const Slice& logits) -> absl::Status {

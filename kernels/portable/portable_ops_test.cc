@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/strip.h"
 #include "kernels/host/host_queue.h"
 #include "kernels/portable/launch_shapes.h"
 #include "kernels/portable/portable_source.h"
@@ -146,6 +147,17 @@ TEST_CASE("what a device cannot is declined before anything is submitted") {
   CHECK(bench.whole.rows.empty());
 }
 
+TEST_CASE("tensors of one narrow type have kernels of their own, those of several are declined") {
+  Bench bench;
+  Slice x = bench.Make(16), y = bench.Make(16), z = bench.Make(16);
+  x.dtype = y.dtype = z.dtype = Dtype::kF16;
+  REQUIRE(bench.ops.Add({.a = x, .b = y, .c = z, .elements = 16}).ok());
+  CHECK(bench.launcher.calls.back().kernel == "add_f16");
+  z.dtype = Dtype::kBf16;
+  CHECK(absl::IsUnimplemented(bench.ops.Add({.a = x, .b = y, .c = z, .elements = 16})));
+  CHECK(bench.launcher.calls.size() == 1);
+}
+
 TEST_CASE("AdamW over many ranges is one launch, with groups for each range's own elements") {
   Bench bench;
   const Slice x = bench.Make(10000);
@@ -192,11 +204,14 @@ TEST_CASE("every kernel is launched by a name that the source has") {
   narrow.dtype = Dtype::kBf16;
   REQUIRE(bench.ops.Cast({.x = x, .y = narrow, .elements = 3}).ok());
   REQUIRE(bench.ops.SumRows({x, y, 4, 4}).ok());
+  REQUIRE(bench.ops.SumRows({narrow, x, 4, 4}).ok());
   REQUIRE(bench.ops.RmsNormForward({.x = x, .gamma = x, .y = y, .rstd = y, .rows = 4, .columns = 4}).ok());
   REQUIRE(bench.launcher.calls.size() >= 10);
   for (const RecordingLauncher::Call& call : bench.launcher.calls) {
     CAPTURE(call.kernel);
-    CHECK(source.find("KERNEL " + call.kernel + "(") != std::string::npos);
+    CHECK((source.find("KERNEL " + call.kernel + "(") != std::string::npos ||
+           source.find("KERNEL TYPED(" + std::string(absl::StripSuffix(call.kernel, "_bf16")) + ")(") !=
+               std::string::npos));
   }
   CHECK(source.find("#include") == std::string::npos);
 }

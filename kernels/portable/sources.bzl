@@ -1,17 +1,23 @@
-"""The kernels' sources, each after those that it includes."""
+"""The kernels' sources, each after those that it needs."""
 
-KERNEL_SOURCES = ["source/%s.h" % name for name in [
-    "kernel_language",
-    "elementwise",
-    "activation",
-    "rotary",
-    "row_sums",
-    "normalization",
-    "embedding",
+def _files(names):
+    return ["source/%s.h" % name for name in names]
+
+_FIRST = _files(["kernel_language", "narrow", "elementwise", "activation", "row_sums"])
+
+# Once for each type of activations; the first of them says which.
+_TYPED = _files(["typed/" + name for name in ["element_type", "elementwise", "activation", "rotary", "normalization", "embedding"]])
+
+_LAST = _files([
     "group_sums",
     "cross_entropy",
     "tile_product",
     "matmul",
     "attention",
     "optimizer",  # last: what follows it in one text rounds every operation
-]]
+])
+
+KERNEL_SOURCES = _FIRST + _TYPED + _LAST
+
+# In the order of the one text that they make.
+KERNEL_TEXT = _FIRST + 3 * _TYPED + _LAST

@@ -18,10 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "agent/profile/block_timer.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "kernels/backends.h"
 #include "kernels/cpu/cpu_variant.h"
 #include "kernels/emulated/emulated_ops.h"
-#include "kernels/opencl/opencl_backend.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/check_plan.h"
@@ -94,7 +93,10 @@ absl::StatusOr<Device> OpenDevice(const Group& group, Bytes limit) {
   if (group.device.backend.empty()) return OpenEmulated(limit);
   DeviceDescription description = group.device;
   description.memory_limit = limit;
-  return (description.backend == "cpu" ? CpuBackend() : OpenClBackend()).open(description);
+  for (const Backend& backend : AllBackends()) {
+    if (backend.name == description.backend) return backend.open(description);
+  }
+  return absl::InternalError(absl::StrCat("no backend is named ", description.backend));
 }
 
 // What the devices' ops hold beside the model, from profiles as agents measure them, each shape once.
@@ -318,6 +320,9 @@ std::vector<Group> AllGroups() {
   groups.push_back({"opencl f32, GPT-2", opencl, Smaller(kGpt2), Precision::kF32, kF32, kBf16, 2});
   groups.push_back(
       {"opencl f32 stored as bf16, Llama", opencl, Smaller(kLlama), Precision::kF32, kBf16, kF32, 3});
+  const DeviceDescription cuda{.name = "cuda", .backend = "cuda"};
+  groups.push_back({"cuda f32, GPT-2", cuda, kGpt2, Precision::kF32, kF32, kBf16, 2});
+  groups.push_back({"cuda bf16, Llama", cuda, kLlama, Precision::kBf16, kBf16, kF32, 2});
   groups.push_back({"emulated f32, GPT-2", {}, Larger(kGpt2), Precision::kF32, kF32, kBf16});
   groups.push_back({"emulated bf16, Llama", {}, Larger(kLlama), Precision::kBf16, kBf16, kF32});
   groups.push_back({"emulated f16, GPT-2", {}, Larger(kGpt2), Precision::kF16, kF16, kF32, 3});

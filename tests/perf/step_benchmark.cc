@@ -2,19 +2,24 @@
 // same cores in the same run. Prints `key value` lines.
 //
 //   step_benchmark [--model gpt2-124m] [--device BACKEND[:VARIANT][/CORES] | --cores 0,1 --variant avx512]
-//                  [--batch 4] [--sequence 512] [--steps 3] [--precision f32]
+//                  [--batch 4] [--sequence 512] [--steps 3] [--precision f32] [--ops]
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <dnnl.hpp>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/backends.h"
 #include "kernels/cpu/cpu_variant.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/device_name.h"
+#include "runtime/device/uniform_ops.h"
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/model/parameters.h"
 
@@ -29,6 +34,7 @@ struct Options {
   std::string precision = "f32";
   std::string activations;
   int batch = 4, sequence = 512, steps = 3;
+  bool ops = false;
 };
 
 double SecondsOf(const std::function<void()>& work) {
@@ -115,9 +121,70 @@ absl::StatusOr<Device> OpenDevice(const Options& options) {
   return absl::InvalidArgumentError("no backend is named " + description.backend);
 }
 
+// Another device's ops, each of which is waited for and timed.
+class TimedOps final : public UniformOps<TimedOps> {
+ public:
+  TimedOps(DeviceQueue& queue, std::unique_ptr<Ops> inner) : queue_(queue), inner_(std::move(inner)) {}
+
+  template <typename Args>
+  absl::Status Submit(const Args& args) {
+    RETURN_IF_ERROR(queue_.Wait(queue_.Record()));
+    absl::Status status;
+    Times& times = times_[Label(args)];
+    times.seconds += SecondsOf([&] {
+      status = RunOp(*inner_, args);
+      status.Update(queue_.Wait(queue_.Record()));
+    });
+    ++times.calls;
+    return status;
+  }
+  void ParametersChanged() override { inner_->ParametersChanged(); }
+  void ForgetParameters() override { inner_->ForgetParameters(); }
+  void UseScratch(const OpScratch& scratch) override { inner_->UseScratch(scratch); }
+  Bytes workspace() const override { return inner_->workspace(); }
+  OpHoldings held() const override { return inner_->held(); }
+
+  void Forget() { times_.clear(); }
+  // The longest first, all that were called since Forget().
+  void Print() const {
+    std::vector<std::pair<std::string, Times>> sorted(times_.begin(), times_.end());
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+    for (const auto& [label, times] : sorted)
+      std::printf("# %9.3f ms, %4d calls: %s\n", times.seconds * 1e3, times.calls, label.c_str());
+  }
+
+ private:
+  struct Times {
+    double seconds = 0;
+    int calls = 0;
+  };
+
+  template <typename Args>
+  static std::string Label(const Args& args) {
+    std::string label = NameOf(KindOf(args));
+    if constexpr (requires { args.b_constness; }) {
+      const auto letter = [](Transpose transpose) { return transpose == Transpose::kYes ? "t" : "n"; };
+      absl::StrAppend(&label, " ", args.m, " x ", args.n, " x ", args.k, " ", letter(args.transpose_a),
+                      letter(args.transpose_b), args.epilogue == Epilogue::kNone ? "" : " with epilogue");
+    }
+    return label;
+  }
+
+  DeviceQueue& queue_;
+  const std::unique_ptr<Ops> inner_;
+  std::map<std::string, Times> times_;
+};
+
 absl::Status Run(const Options& options) {
   const Precision precision = options.precision == "bf16" ? Precision::kBf16 : Precision::kF32;
   ASSIGN_OR_RETURN(Device device, OpenDevice(options));
+  TimedOps* timed = nullptr;
+  if (options.ops) {
+    auto ops = std::make_unique<TimedOps>(*device.queue, std::move(device.ops));
+    timed = ops.get();
+    device.ops = std::move(ops);
+  }
   const bool is_cpu = options.device.empty() || options.device.compare(0, 3, "cpu") == 0;
   const TrainingShape shape{
       .model = ModelOf(options.model), .sequence = options.sequence, .global_batch_sequences = options.batch};
@@ -153,6 +220,7 @@ absl::Status Run(const Options& options) {
   // The machine's speed drifts: the peak is measured between the steps.
   double best_step = 1e30, peak = 0;
   for (int i = 0; i < options.steps; ++i) {
+    if (timed != nullptr) timed->Forget();
     if (is_cpu) peak = std::max(peak, BestMatmulFlops(precision));
     best_step = std::min(best_step, SecondsOf(step));
   }
@@ -167,6 +235,7 @@ absl::Status Run(const Options& options) {
   std::printf("model_gflops %.1f\n", flops * 1e-9);
   std::printf("peak_memory_bytes %ld\nmemory_model_bytes %ld\n", static_cast<long>(peak_memory.value),
               static_cast<long>(predicted.total().value));
+  if (timed != nullptr) timed->Print();
   if (is_cpu) {
     std::printf("best_matmul_gflops %.1f\n", peak * 1e-9);
     std::printf("cpu_%s_kernel_efficiency %.3f\n", options.precision.c_str(), flops / peak);
@@ -190,6 +259,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--sequence", options.sequence)->check(CLI::Range(1, 2048))->capture_default_str();
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_flag("--ops", options.ops, "wait for each op, and list how long those of the last step took");
   app.add_option("--activations", options.activations,
                  "stored as; by default as a job of the precision would")
       ->check(CLI::IsMember({"f32", "bf16"}));

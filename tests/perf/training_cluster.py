@@ -11,6 +11,8 @@ import time
 class Cluster:
     """nodes: {name: [device, ...]}, as cpu_device() and emulated_device() make them."""
 
+    look_seconds = 4  # between looks at a job, which take some hundredths of a second of a core that may be computing
+
     def __init__(self, binaries, directory, nodes):
         self.binaries, self.directory = binaries, directory
         os.makedirs(directory, exist_ok=True)
@@ -54,7 +56,7 @@ class Cluster:
             state = state.get("job", state)
             if state["state"] in ("done", "failed", "cancelled"):
                 break
-            time.sleep(4)  # a look takes some hundredths of a second of a core that may be computing
+            time.sleep(self.look_seconds)
         if state["state"] != "done":
             sys.exit(f"{name}: {state['state_reason']}")
         return state["plan"]["predicted_step_seconds"], state["measured_step_seconds"], state

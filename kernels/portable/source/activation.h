@@ -17,46 +17,6 @@ INLINE float GeluGradient(float x) {
   return half_one_plus_tanh + x * half_one_plus_tanh * Logistic(-u) * slope;
 }
 
-KERNEL gelu_forward(SLICE(const float, x), SLICE(float, y), LONG elements) {
-  OPEN(const float, x)
-  OPEN(float, y)
-  EACH_ELEMENT(i, GROUP_ID_0, elements) y[i] = Gelu(x[i]);
-}
-
-KERNEL gelu_backward(SLICE(const float, x), SLICE(const float, dy), SLICE(float, dx), LONG elements) {
-  OPEN(const float, x)
-  OPEN(const float, dy)
-  OPEN(float, dx)
-  EACH_ELEMENT(i, GROUP_ID_0, elements) dx[i] = dy[i] * GeluGradient(x[i]);
-}
-
-// Rows: groups (rows, ceil(columns / GROUP_ELEMENTS)).
-
-KERNEL swiglu_forward(SLICE(const float, x), SLICE(float, y), LONG columns) {
-  OPEN(const float, x)
-  OPEN(float, y)
-  const LONG row = GROUP_ID_0;
-  EACH_ELEMENT(c, GROUP_ID_1, columns) {
-    const float gate = x[row * 2 * columns + c];
-    y[row * columns + c] = gate * Logistic(gate) * x[row * 2 * columns + columns + c];
-  }
-}
-
-// A work-item reads its gate and up before it writes their gradients, so dx may be x.
-KERNEL swiglu_backward(SLICE(const float, x), SLICE(const float, dy), SLICE(float, dx), LONG columns) {
-  OPEN(const float, x)
-  OPEN(const float, dy)
-  OPEN(float, dx)
-  const LONG row = GROUP_ID_0;
-  EACH_ELEMENT(c, GROUP_ID_1, columns) {
-    const LONG at_gate = row * 2 * columns + c, at_up = at_gate + columns;
-    const float gate = x[at_gate], up = x[at_up], gradient = dy[row * columns + c];
-    const float logistic = Logistic(gate);
-    dx[at_gate] = gradient * up * logistic * (1.0f + gate * Logistic(-gate));
-    dx[at_up] = gradient * gate * logistic;
-  }
-}
-
 #define EPILOGUE_BIAS 0
 #define EPILOGUE_GELU 1
 #define EPILOGUE_GELU_GRADIENT 2

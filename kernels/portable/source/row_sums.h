@@ -37,18 +37,6 @@ INLINE void StoreColumnSum(LOCAL float* partial, float value, GLOBAL float* sums
   BARRIER();
 }
 
-KERNEL column_sums(SLICE(const float, x), SLICE(float, sums), LONG rows, LONG columns, LONG chunk_rows) {
-  OPEN(const float, x)
-  OPEN(float, sums)
-  SHARED float partial[GROUP_SIZE];
-  const LONG column = COLUMN_OF_GROUP, end = END_ROW_OF_CHUNK;
-  float sum = 0;
-  if (column < columns) {
-    for (LONG row = FIRST_ROW_OF_CHUNK; row < end; row += ROWS_PER_GROUP) sum += x[row * columns + column];
-  }
-  StoreColumnSum(partial, sum, sums, column, columns);
-}
-
 // out[column] += sums[0, column] + sums[1, column] + ...; groups ceil(columns / GROUP_SIZE).
 KERNEL add_column_sums(SLICE(const float, sums), SLICE(float, out), LONG chunks, LONG columns) {
   OPEN(const float, sums)

@@ -1,30 +1,30 @@
-#pragma once
-#include "kernels/portable/source/kernel_language.h"
+#include "kernels/portable/source/typed/element_type.h"
 
 // The table has the rows of the tokens [first_token, first_token + vocabulary): others have none.
 // Groups (batch * sequence, ceil(columns / GROUP_ELEMENTS)).
-KERNEL embedding_forward(SLICE(const int, tokens), SLICE(const float, token_embedding),
-                         SLICE(const float, position_embedding), SLICE(float, y), LONG sequence, LONG columns,
-                         LONG first_token, LONG vocabulary, int has_positions) {
+KERNEL TYPED(embedding_forward)(SLICE(const int, tokens), SLICE(const float, token_embedding),
+                                SLICE(const float, position_embedding), SLICE(STORED, y), LONG sequence,
+                                LONG columns, LONG first_token, LONG vocabulary, int has_positions) {
   OPEN(const int, tokens)
   OPEN(const float, token_embedding)
   OPEN(const float, position_embedding)
-  OPEN(float, y)
+  OPEN(STORED, y)
   const LONG row = GROUP_ID_0, token = tokens[row] - first_token, position = row % sequence * columns;
   const int has_token = token >= 0 && token < vocabulary;
   EACH_ELEMENT(c, GROUP_ID_1, columns) {
     const float value = has_token ? token_embedding[token * columns + c] : 0;
-    y[row * columns + c] = has_positions ? value + position_embedding[position + c] : value;
+    PUT(y, row * columns + c, has_positions ? value + position_embedding[position + c] : value);
   }
 }
 
 // The group of a token's first appearance adds the gradients of all its appearances, in their order; the
 // others find that they are not the first, or that the table has no such row. Groups (count, ceil(columns /
 // GROUP_ELEMENTS)).
-KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy), SLICE(float, d_embedding),
-                                 LONG count, LONG columns, LONG first_token, LONG vocabulary) {
+KERNEL TYPED(embedding_backward_tokens)(SLICE(const int, tokens), SLICE(const STORED, dy),
+                                        SLICE(float, d_embedding), LONG count, LONG columns, LONG first_token,
+                                        LONG vocabulary) {
   OPEN(const int, tokens)
-  OPEN(const float, dy)
+  OPEN(const STORED, dy)
   OPEN(float, d_embedding)
   SHARED int matches[GROUP_SIZE];
   SHARED int any[1];
@@ -61,7 +61,7 @@ KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy
         if (!matches[member]) continue;
         for (int k = 0; k < GROUP_ELEMENTS / GROUP_SIZE; ++k) {
           const LONG c = first_column + k * GROUP_SIZE;
-          if (c < columns) sums[k] += dy[(first + member) * columns + c];
+          if (c < columns) sums[k] += GET(dy, (first + member) * columns + c);
         }
       }
     }
@@ -74,14 +74,14 @@ KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy
 }
 
 // Groups (sequence, ceil(columns / GROUP_ELEMENTS)); sequences of the batch in order.
-KERNEL embedding_backward_positions(SLICE(const float, dy), SLICE(float, d_embedding), LONG batch,
-                                    LONG sequence, LONG columns) {
-  OPEN(const float, dy)
+KERNEL TYPED(embedding_backward_positions)(SLICE(const STORED, dy), SLICE(float, d_embedding), LONG batch,
+                                           LONG sequence, LONG columns) {
+  OPEN(const STORED, dy)
   OPEN(float, d_embedding)
   const LONG position = GROUP_ID_0;
   EACH_ELEMENT(c, GROUP_ID_1, columns) {
     float sum = d_embedding[position * columns + c];
-    for (LONG b = 0; b < batch; ++b) sum += dy[(b * sequence + position) * columns + c];
+    for (LONG b = 0; b < batch; ++b) sum += GET(dy, (b * sequence + position) * columns + c);
     d_embedding[position * columns + c] = sum;
   }
 }
