@@ -20,7 +20,7 @@ void CpuOps::ForEachLogits(const Args& args, const Work& work) {
   const int64_t columns = args.columns, vocabulary = args.vocabulary;
   // Scratch that is set aside may be that of larger micro-batches, in parts of fewer rows.
   const int64_t set_aside_rows = set_aside_.elements / vocabulary,
-                rows_of_part = LogitsRows(args.rows, vocabulary);
+                rows_of_part = LogitsRows(args.rows, vocabulary, args.x.dtype);
   const int64_t most = set_aside_rows > 0 ? std::min(set_aside_rows, rows_of_part) : rows_of_part;
   // Chunks of equal height: a last chunk of a few rows would read and write the whole weight for little.
   const int64_t chunks = (args.rows + most - 1) / most;

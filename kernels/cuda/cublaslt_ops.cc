@@ -122,31 +122,34 @@ MatmulArithmetic CublasLtOps::ArithmeticOf(const MatmulArgs& args) const {
   return f32_ == F32Matmul::kTf32 ? MatmulArithmetic::kTf32 : MatmulArithmetic::kF32;
 }
 
-absl::StatusOr<Slice> CublasLtOps::RoundRows(const Slice& x, Dtype dtype, int64_t elements, size_t scratch,
-                                             int64_t& row_elements) {
-  const int64_t columns = row_elements;
+absl::StatusOr<Slice> CublasLtOps::RoundRows(const Slice& x, Dtype dtype, int64_t elements, int64_t columns,
+                                             size_t scratch, int64_t& stride) {
+  if (RoundedOperands::IsTaken(x, dtype)) return x;
+  if (stride != columns) return absl::UnimplementedError("rows with gaps that would have to be rounded");
   if (columns % kRowElements == 0 || x.dtype != Dtype::kF32)
     return rounded_.Copy(x, dtype, elements, scratch);
   const int64_t rows = elements / columns;
-  row_elements = CeilDivide(columns, kRowElements) * kRowElements;
-  ASSIGN_OR_RETURN(const Slice copy, rounded_.Scratch(dtype, rows * row_elements, scratch));
+  stride = CeilDivide(columns, kRowElements) * kRowElements;
+  ASSIGN_OR_RETURN(const Slice copy, rounded_.Scratch(dtype, rows * stride, scratch));
   RETURN_IF_ERROR(launcher_.Launch(dtype == Dtype::kBf16 ? "f32_to_bf16_rows" : "f32_to_f16_rows",
-                                   OverRows(rows, columns), {x, copy, columns, row_elements}));
+                                   OverRows(rows, columns), {x, copy, columns, stride}));
   return copy;
 }
 
-absl::StatusOr<CublasLtOps::Operands> CublasLtOps::Prepare(const MatmulArgs& args) {
+absl::StatusOr<CublasLtOps::Operands> CublasLtOps::Prepare(const MatmulArgs& args, int64_t a_stride,
+                                                           int64_t c_stride) {
   Slice a = args.a, b = args.b, bias = args.bias;
   const Dtype dtype = TypeOf(args.precision);
-  Operands operands;
-  operands.a_row_elements = args.transpose_a == Transpose::kYes ? args.m : args.k;
-  operands.b_row_elements = args.transpose_b == Transpose::kYes ? args.k : args.n;
+  const int64_t a_columns = args.transpose_a == Transpose::kYes ? args.m : args.k,
+                b_columns = args.transpose_b == Transpose::kYes ? args.k : args.n;
+  Operands operands{.a_stride = a_stride, .b_stride = b_columns, .c_stride = c_stride};
   if (dtype != Dtype::kF32) {
-    ASSIGN_OR_RETURN(a, RoundRows(args.a, dtype, args.m * args.k, kScratchOfA, operands.a_row_elements));
+    ASSIGN_OR_RETURN(a, RoundRows(args.a, dtype, args.m * args.k, a_columns, kScratchOfA, operands.a_stride));
     if (args.b_constness == Constness::kParameter) {
       ASSIGN_OR_RETURN(b, rounded_.CopyOfParameter(args.b, dtype, args.k * args.n));
     } else {
-      ASSIGN_OR_RETURN(b, RoundRows(args.b, dtype, args.k * args.n, kScratchOfB, operands.b_row_elements));
+      ASSIGN_OR_RETURN(b,
+                       RoundRows(args.b, dtype, args.k * args.n, b_columns, kScratchOfB, operands.b_stride));
     }
   }
   // The library adds a bias of the result's type alone.
@@ -172,8 +175,9 @@ absl::StatusOr<const CublasLtOps::Plan*> CublasLtOps::Find(const MatmulArgs& arg
                       .store = args.store,
                       .has_bias = !args.bias.empty(),
                       .epilogue = args.epilogue,
-                      .a_row_elements = operands.a_row_elements,
-                      .b_row_elements = operands.b_row_elements,
+                      .a_stride = operands.a_stride,
+                      .b_stride = operands.b_stride,
+                      .c_stride = operands.c_stride,
                       .a_alignment_bytes = AlignmentOf(operands.a),
                       .b_alignment_bytes = AlignmentOf(operands.b),
                       .c_alignment_bytes = AlignmentOf(operands.c | operands.pre_activation),
@@ -210,9 +214,9 @@ absl::StatusOr<std::unique_ptr<CublasLtOps::Plan>> CublasLtOps::Make(const Matmu
                        "cublasLtMatrixLayoutCreate");
   };
   const cudaDataType_t multiplied = CudaType(TypeOf(args.precision));
-  RETURN_IF_ERROR(layout(seen.first, multiplied, key.b_row_elements, plan->first));
-  RETURN_IF_ERROR(layout(seen.second, multiplied, key.a_row_elements, plan->second));
-  RETURN_IF_ERROR(layout(seen.result, CudaType(key.result), seen.result.rows, plan->result));
+  RETURN_IF_ERROR(layout(seen.first, multiplied, key.b_stride, plan->first));
+  RETURN_IF_ERROR(layout(seen.second, multiplied, key.a_stride, plan->second));
+  RETURN_IF_ERROR(layout(seen.result, CudaType(key.result), key.c_stride, plan->result));
 
   cublasLtMatmulPreference_t preference = nullptr;
   RETURN_IF_ERROR(
@@ -252,6 +256,10 @@ absl::Status CublasLtOps::Run(const MatmulArgs& args, const Plan& plan, const Op
 }
 
 absl::Status CublasLtOps::Matmul(const MatmulArgs& args) {
+  return MatmulOfRows(args, args.transpose_a == Transpose::kYes ? args.m : args.k, args.n);
+}
+
+absl::Status CublasLtOps::MatmulOfRows(const MatmulArgs& args, int64_t a_stride, int64_t c_stride) {
   RETURN_IF_ERROR(CheckTypedArguments(args));
   const bool narrow = IsNarrow(args.a) || IsNarrow(args.b) || IsNarrow(args.c);
   if (narrow) RETURN_IF_ERROR(TypeObjection(args));
@@ -260,14 +268,14 @@ absl::Status CublasLtOps::Matmul(const MatmulArgs& args) {
   if (args.m == 0 || args.n == 0) return absl::OkStatus();
   if (args.k == 0) return absl::UnimplementedError("k is 0");
   // Copies into scratch before a decline below are harmless: nothing that anyone reads was written.
-  ASSIGN_OR_RETURN(const Operands operands, Prepare(args));
+  ASSIGN_OR_RETURN(const Operands operands, Prepare(args, a_stride, c_stride));
   if (CanFuseEpilogue(args)) {
     ASSIGN_OR_RETURN(const Plan* fused, Find(args, operands));
     if (fused != nullptr) return Run(args, *fused, operands);
   }
   // What follows takes f32 alone.
-  if (IsNarrow(args.c))
-    return absl::UnimplementedError("cuBLASLt does not fuse this epilogue with a narrow result");
+  if (IsNarrow(args.c) || c_stride != args.n)
+    return absl::UnimplementedError("cuBLASLt does not fuse this epilogue with such a result");
   // Without bias and epilogue, which FinishMatmul does in one pass.
   Operands plain_operands = operands;
   plain_operands.bias = plain_operands.pre_activation = 0;

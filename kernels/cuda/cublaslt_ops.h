@@ -6,7 +6,7 @@
 #include "kernels/cuda/cuda_queue.h"
 #include "kernels/cuda/matmul_plan.h"
 #include "kernels/cuda/rounded_operands.h"
-#include "kernels/portable/launcher.h"
+#include "kernels/portable/portable_ops.h"
 #include "runtime/device/uniform_ops.h"
 
 namespace medley {
@@ -19,7 +19,7 @@ namespace medley {
 // Declines, with the reason: k of 0; a product that the library has no kernel for (operands aligned to less
 // than it needs); everything, where the library is not on this machine. The same device gives the same bits
 // from run to run.
-class CublasLtOps final : public DecliningOps {
+class CublasLtOps final : public DecliningOps, public StridedMatmul {
  public:
   enum class F32Matmul : uint8_t { kExact, kTf32 };
 
@@ -28,6 +28,8 @@ class CublasLtOps final : public DecliningOps {
   ~CublasLtOps() override;
 
   absl::Status Matmul(const MatmulArgs& args) override;
+  // Besides: Unimplemented for an f32 a that would have to be rounded and is not without gaps.
+  absl::Status MatmulOfRows(const MatmulArgs& args, int64_t a_stride, int64_t c_stride) override;
   void ParametersChanged() override { rounded_.ParametersChanged(); }
   void ForgetParameters() override { rounded_.ForgetParameters(); }
   Bytes workspace() const override;
@@ -38,14 +40,15 @@ class CublasLtOps final : public DecliningOps {
   // Where a product's operands are, in the type that is multiplied.
   struct Operands {
     CUdeviceptr a = 0, b = 0, c = 0, bias = 0, pre_activation = 0;
-    int64_t a_row_elements = 0, b_row_elements = 0;  // from a row of what is stored to the next
+    int64_t a_stride = 0, b_stride = 0,
+            c_stride = 0;  // from a row of what is stored to the next, in elements
   };
-  // `x` of rows of `row_elements` in `dtype`, as RoundedOperands::Copy. Where it must be copied, its rows are set
-  // apart so that each begins where the fast kernels can load it; `row_elements` then says how far.
-  absl::StatusOr<Slice> RoundRows(const Slice& x, Dtype dtype, int64_t elements, size_t scratch,
-                                  int64_t& row_elements);
+  // `x` of rows of `columns` in `dtype`, as RoundedOperands::Copy. Where it must be copied, its rows are set
+  // apart so that each begins where the fast kernels can load it; `stride` then says how far.
+  absl::StatusOr<Slice> RoundRows(const Slice& x, Dtype dtype, int64_t elements, int64_t columns,
+                                  size_t scratch, int64_t& stride);
   MatmulArithmetic ArithmeticOf(const MatmulArgs& args) const;
-  absl::StatusOr<Operands> Prepare(const MatmulArgs& args);
+  absl::StatusOr<Operands> Prepare(const MatmulArgs& args, int64_t a_stride, int64_t c_stride);
   // The plan of such products, or null if the library has none.
   absl::StatusOr<const Plan*> Find(const MatmulArgs& args, const Operands& operands);
   absl::StatusOr<std::unique_ptr<Plan>> Make(const MatmulArgs& args, const MatmulKey& key,

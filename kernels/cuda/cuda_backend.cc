@@ -34,11 +34,14 @@ class CudaOps final : public CandidateOps {
       Append("cudnn", std::make_unique<CudnnAttentionOps>(queue, *this));
     }
 #endif
-    Append("cublaslt", std::make_unique<CublasLtOps>(queue, *launcher_, *this,
-                                                     variant.f32_matmul == CudaVariant::F32Matmul::kTf32
-                                                         ? CublasLtOps::F32Matmul::kTf32
-                                                         : CublasLtOps::F32Matmul::kExact));
-    Append("cuda", std::make_unique<PortableOps>(queue, *launcher_, *this));
+    auto cublaslt = std::make_unique<CublasLtOps>(queue, *launcher_, *this,
+                                                  variant.f32_matmul == CudaVariant::F32Matmul::kTf32
+                                                      ? CublasLtOps::F32Matmul::kTf32
+                                                      : CublasLtOps::F32Matmul::kExact);
+    StridedMatmul* const strided = cublaslt.get();
+    Append("cublaslt", std::move(cublaslt));
+    Append("cuda",
+           std::make_unique<PortableOps>(queue, *launcher_, *this, PortableOps::Options{.strided = strided}));
     Append("reference", std::make_unique<ReferenceFallbackOps>(queue));
   }
 

@@ -10,7 +10,7 @@ namespace medley {
 // cuBLASLt stores matrices by columns. What is row-major [r,c] is column-major [c,r]: so c = a b is asked for
 // as c^T = b^T a^T, whose operands lie in memory as they should, and the first of which is our b.
 struct ColumnMajorMatmul {
-  // A matrix as stored: `rows` x `columns` by columns, each `rows` apart if not more.
+  // A matrix as stored: `rows` x `columns` by columns, each at least `rows` apart.
   struct Matrix {
     int64_t rows = 0, columns = 0;
     Transpose transpose = Transpose::kNo;  // of what is stored, to be multiplied
@@ -33,7 +33,7 @@ struct MatmulKey {
   Store store = Store::kOverwrite;
   bool has_bias = false;
   Epilogue epilogue = Epilogue::kNone;
-  int64_t a_row_elements = 0, b_row_elements = 0;  // from a row of what is stored to the next
+  int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // from a row of what is stored to the next
   // The alignment of each address, in bytes: the largest power of two up to 256 that divides it.
   int a_alignment_bytes = 256, b_alignment_bytes = 256, c_alignment_bytes = 256, bias_alignment_bytes = 256;
 

@@ -5,17 +5,32 @@
 #include "kernels/arguments/op_arguments.h"
 #include "kernels/portable/launch_shapes.h"
 #include "kernels/portable/portable_ops.h"
+#include "kernels/portable/typed_kernel.h"
+#include "runtime/base/op_scratch.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
+// How the logits of some rows lie: f32, and their gradients where they were, in the type that products multiply.
+struct LogitsShape {
+  Dtype gradient = Dtype::kF32;
+  int64_t stride = 0;  // from a row's first logit to the next one's
+};
+
 // What a head is computed with.
 struct HeadMeans {
   Ops& ops;
   KernelLauncher& launcher;
+  const PortableOps::Options& options;
   Slice set_aside;  // for logits; empty: the launcher's scratch is used
-  Bytes logits_limit;
+
+  // Products of logits, which a strided one does where there is one for 16 bits.
+  absl::Status Multiply(const MatmulArgs& args, const LogitsShape& shape, int64_t a_stride,
+                        int64_t c_stride) const {
+    return shape.gradient == Dtype::kF32 ? ops.Matmul(args)
+                                         : options.strided->MatmulOfRows(args, a_stride, c_stride);
+  }
 };
 
 absl::Status NeedF64(const KernelLauncher& launcher) {
@@ -33,57 +48,75 @@ absl::Status NotDeclined(absl::Status status) {
   return absl::IsUnimplemented(status) ? absl::InternalError(std::string(status.message())) : status;
 }
 
-// Calls work(first, rows, logits) for chunks of rows, one after another, with their logits, which its kernels
-// may change. Tensors may be of any type that the device's Matmul takes; Unimplemented: it takes none of them, and
-// nothing that anyone reads was written.
 template <typename Args, typename Work>
-absl::Status ForEachLogits(const Args& args, const HeadMeans& means, const Work& work) {
-  const int64_t set_aside_rows = means.set_aside.elements / args.vocabulary;
-  const int64_t limit_rows = std::max<int64_t>(1, means.logits_limit.value / (4 * args.vocabulary));
+absl::Status ForEachLogitsOf(const LogitsShape& shape, const Args& args, const HeadMeans& means,
+                             const Work& work) {
+  const int64_t set_aside_rows = means.set_aside.elements / shape.stride;
+  const int64_t limit_rows = std::max<int64_t>(1, means.options.logits_limit.value / (4 * shape.stride));
   const int64_t chunk_rows = ChunkRows(args.rows, set_aside_rows > 0 ? set_aside_rows : limit_rows);
   Slice scratch = means.set_aside;
   if (set_aside_rows == 0) {
     ASSIGN_OR_RETURN(scratch,
-                     means.launcher.Scratch(KernelLauncher::kLogits, {4 * chunk_rows * args.vocabulary}));
+                     means.launcher.Scratch(KernelLauncher::kLogits, {4 * chunk_rows * shape.stride}));
   }
   for (int64_t first = 0; first < args.rows; first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, args.rows - first);
-    const Slice logits = scratch.Sub(0, rows * args.vocabulary);
-    absl::Status status = means.ops.Matmul({.a = args.x.Sub(first * args.columns, rows * args.columns),
-                                            .b = args.weight,
-                                            .c = logits,
-                                            .m = rows,
-                                            .n = args.vocabulary,
-                                            .k = args.columns,
-                                            .transpose_b = Transpose::kYes,
-                                            .precision = args.precision,
-                                            .b_constness = Constness::kParameter});
-    if (status.ok()) status = work(first, rows, logits);
+    const Slice logits = scratch.Sub(0, rows * shape.stride);
+    absl::Status status = means.Multiply({.a = args.x.Sub(first * args.columns, rows * args.columns),
+                                          .b = args.weight,
+                                          .c = logits,
+                                          .m = rows,
+                                          .n = args.vocabulary,
+                                          .k = args.columns,
+                                          .transpose_b = Transpose::kYes,
+                                          .precision = args.precision,
+                                          .b_constness = Constness::kParameter},
+                                         shape, args.columns, shape.stride);
+    if (status.ok()) status = work(shape, first, rows, logits);
     if (!status.ok()) return first == 0 ? status : NotDeclined(std::move(status));
   }
   return absl::OkStatus();
 }
 
-// dx of the rows [first, first + rows), and dweight +=, once `logits` holds the loss's gradient.
+// Calls work(shape, first, rows, logits) for chunks of rows, one after another, with their logits, which its kernels
+// may change. Tensors may be of any type that the device's Matmul takes; Unimplemented: it takes none of them, and
+// nothing that anyone reads was written.
+template <typename Args, typename Work>
+absl::Status ForEachLogits(const Args& args, const HeadMeans& means, const Work& work) {
+  if (args.precision != Precision::kF32 && means.options.strided != nullptr) {
+    const LogitsShape shape = {TypeOf(args.precision), LogitsStride(args.vocabulary)};
+    absl::Status status = ForEachLogitsOf(shape, args, means, work);
+    if (!absl::IsUnimplemented(status)) return status;
+  }
+  return ForEachLogitsOf({.stride = args.vocabulary}, args, means, work);
+}
+
+// dx of the rows [first, first + rows), and dweight +=, once the loss's gradient is where `logits` were.
 template <typename Args>
-absl::Status AddGradients(Ops& ops, const Args& args, const Slice& logits, int64_t first, int64_t rows) {
-  RETURN_IF_ERROR(ops.Matmul({.a = logits,
-                              .b = args.weight,
-                              .c = args.dx.Sub(first * args.columns, rows * args.columns),
-                              .m = rows,
-                              .n = args.columns,
-                              .k = args.vocabulary,
-                              .precision = args.precision,
-                              .b_constness = Constness::kParameter}));
-  return ops.Matmul({.a = logits,
-                     .b = args.x.Sub(first * args.columns, rows * args.columns),
-                     .c = args.dweight,
-                     .m = args.vocabulary,
-                     .n = args.columns,
-                     .k = rows,
-                     .transpose_a = Transpose::kYes,
-                     .store = Store::kAdd,
-                     .precision = args.precision});
+absl::Status AddGradients(const HeadMeans& means, const Args& args, const LogitsShape& shape,
+                          const Slice& logits, int64_t first, int64_t rows) {
+  Slice gradients = logits;
+  gradients.dtype = shape.gradient;
+  const int64_t stride = shape.stride * (SizeOf(Dtype::kF32).value / SizeOf(shape.gradient).value);
+  RETURN_IF_ERROR(means.Multiply({.a = gradients,
+                                  .b = args.weight,
+                                  .c = args.dx.Sub(first * args.columns, rows * args.columns),
+                                  .m = rows,
+                                  .n = args.columns,
+                                  .k = args.vocabulary,
+                                  .precision = args.precision,
+                                  .b_constness = Constness::kParameter},
+                                 shape, stride, args.columns));
+  return means.Multiply({.a = gradients,
+                         .b = args.x.Sub(first * args.columns, rows * args.columns),
+                         .c = args.dweight,
+                         .m = args.vocabulary,
+                         .n = args.columns,
+                         .k = rows,
+                         .transpose_a = Transpose::kYes,
+                         .store = Store::kAdd,
+                         .precision = args.precision},
+                        shape, stride, args.columns);
 }
 
 // One f64 a row.
@@ -101,13 +134,15 @@ absl::Status PortableOps::HeadLoss(const HeadLossArgs& args) {
   if (args.rows == 0) return absl::OkStatus();
   const bool with_gradients = !args.dx.empty();
   ASSIGN_OR_RETURN(const Slice losses, ScratchForLosses(launcher_, args.rows));
+  const HeadMeans means{whole_, launcher_, options_, set_aside_};
   RETURN_IF_ERROR(ForEachLogits(
-      args, {whole_, launcher_, set_aside_, options_.logits_limit},
-      [&](int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
-        RETURN_IF_ERROR(launcher_.Launch("softmax_cross_entropy", {{rows, 1, 1}},
-                                         {logits, args.targets.Sub(first, rows), losses.Sub(first, rows),
-                                          args.vocabulary, args.gradient_scale, int32_t{with_gradients}}));
-        return with_gradients ? AddGradients(whole_, args, logits, first, rows) : absl::OkStatus();
+      args, means,
+      [&](const LogitsShape& shape, int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
+        RETURN_IF_ERROR(
+            launcher_.Launch(KernelOf("softmax_cross_entropy", shape.gradient).c_str(), {{rows, 1, 1}},
+                             {logits, args.targets.Sub(first, rows), losses.Sub(first, rows), args.vocabulary,
+                              shape.stride, args.gradient_scale, int32_t{with_gradients}}));
+        return with_gradients ? AddGradients(means, args, shape, logits, first, rows) : absl::OkStatus();
       }));
   return launcher_.Launch("sum_f64", {}, {losses, args.loss_sum, args.rows, int32_t{1}});
 }
@@ -116,13 +151,14 @@ absl::Status PortableOps::HeadStatistics(const HeadStatisticsArgs& args) {
   RETURN_IF_ERROR(CheckTypedArguments(args));
   RETURN_IF_ERROR(NeedF64(launcher_));
   if (args.rows == 0) return absl::OkStatus();
-  return ForEachLogits(args, {whole_, launcher_, set_aside_, options_.logits_limit},
-                       [&](int64_t first, int64_t rows, const Slice& logits) {
-                         return launcher_.Launch(
-                             "head_statistics", {{rows, 1, 1}},
-                             {logits, args.targets.Sub(first, rows), args.log_sum_exp.Sub(first, rows),
-                              args.target_logit.Sub(first, rows), args.vocabulary, args.first_token});
-                       });
+  const HeadMeans means{whole_, launcher_, options_, set_aside_};
+  return ForEachLogits(
+      args, means, [&](const LogitsShape& shape, int64_t first, int64_t rows, const Slice& logits) {
+        return launcher_.Launch(
+            "head_statistics", {{rows, 1, 1}},
+            {logits, args.targets.Sub(first, rows), args.log_sum_exp.Sub(first, rows),
+             args.target_logit.Sub(first, rows), args.vocabulary, shape.stride, args.first_token});
+      });
 }
 
 absl::Status PortableOps::JoinHeadStatistics(const JoinHeadStatisticsArgs& args) {
@@ -144,14 +180,16 @@ absl::Status PortableOps::JoinHeadStatistics(const JoinHeadStatisticsArgs& args)
 absl::Status PortableOps::HeadGradient(const HeadGradientArgs& args) {
   RETURN_IF_ERROR(CheckTypedArguments(args));
   if (args.rows == 0) return absl::OkStatus();
-  return ForEachLogits(args, {whole_, launcher_, set_aside_, options_.logits_limit},
-                       [&](int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
-                         RETURN_IF_ERROR(launcher_.Launch(
-                             "head_gradient", OverRows(rows, args.vocabulary),
+  const HeadMeans means{whole_, launcher_, options_, set_aside_};
+  return ForEachLogits(
+      args, means,
+      [&](const LogitsShape& shape, int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
+        RETURN_IF_ERROR(
+            launcher_.Launch(KernelOf("head_gradient", shape.gradient).c_str(), {{rows, 1, 1}},
                              {logits, args.targets.Sub(first, rows), args.log_sum_exp.Sub(first, rows),
-                              args.vocabulary, args.first_token, args.gradient_scale}));
-                         return AddGradients(whole_, args, logits, first, rows);
-                       });
+                              args.vocabulary, shape.stride, args.first_token, args.gradient_scale}));
+        return AddGradients(means, args, shape, logits, first, rows);
+      });
 }
 
 }  // namespace medley

@@ -5,7 +5,16 @@
 
 namespace medley {
 
-// Every op by the kernels of kernels/portable/source, in f32 whatever the precision asked for: the complete
+// Products whose rows are further apart than they are long, in whose place a library has fast ones.
+class StridedMatmul {
+ public:
+  virtual ~StridedMatmul() = default;
+  // As Ops::Matmul; from a row of what is stored of a, and of c, to the next are so many elements, at least as many
+  // as a row has.
+  virtual absl::Status MatmulOfRows(const MatmulArgs& args, int64_t a_stride, int64_t c_stride) = 0;
+};
+
+// Every op by the kernels of kernels/portable/source, computed in f32 whatever the precision asked for: the complete
 // set for any device that has a KernelLauncher, to stand behind its vendor's library.
 //
 // Besides the contract of Ops, ops decline with Unimplemented where the device lacks something:
@@ -17,6 +26,9 @@ class PortableOps final : public DecliningOps {
   struct Options {
     // The most that the head's ops have of logits at a time where no scratch is set aside for them.
     Bytes logits_limit = MiB(56);
+    // With it the head of a job in 16 bits has the gradients of its logits in that type, where those were. Outlives
+    // the ops.
+    StridedMatmul* strided = nullptr;
   };
 
   // `launcher` submits to `queue`; `whole` is the device's ops of which these are a part (its Matmul does the

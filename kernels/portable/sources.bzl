@@ -3,14 +3,12 @@
 def _files(names):
     return ["source/%s.h" % name for name in names]
 
-_FIRST = _files(["kernel_language", "narrow", "elementwise", "activation", "row_sums"])
+_FIRST = _files(["kernel_language", "narrow", "elementwise", "activation", "row_sums", "group_sums", "cross_entropy"])
 
 # Once for each type of activations; the first of them says which.
-_TYPED = _files(["typed/" + name for name in ["element_type", "elementwise", "activation", "rotary", "normalization", "embedding"]])
+_TYPED = _files(["typed/" + name for name in ["element_type", "elementwise", "activation", "rotary", "normalization", "embedding", "head_gradient"]])
 
 _LAST = _files([
-    "group_sums",
-    "cross_entropy",
     "tile_product",
     "matmul",
     "attention",

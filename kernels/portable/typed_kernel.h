@@ -27,11 +27,15 @@ absl::StatusOr<Dtype> OneTypeOf(Args args) {
   return first == nullptr ? Dtype::kF32 : first->slice->dtype;
 }
 
-// The kernel for such tensors, of those that kernels/portable/source/typed has for every type.
+// The one of a type, of a kernel that kernels/portable/source/typed has for each.
+inline std::string KernelOf(const char* kernel, Dtype dtype) {
+  return absl::StrCat(kernel, dtype == Dtype::kF32 ? "" : dtype == Dtype::kBf16 ? "_bf16" : "_f16");
+}
+// The one for the tensors of an op.
 template <typename Args>
 absl::StatusOr<std::string> TypedKernel(const char* kernel, const Args& args) {
   ASSIGN_OR_RETURN(const Dtype dtype, OneTypeOf(args));
-  return absl::StrCat(kernel, dtype == Dtype::kF32 ? "" : dtype == Dtype::kBf16 ? "_bf16" : "_f16");
+  return KernelOf(kernel, dtype);
 }
 
 }  // namespace medley

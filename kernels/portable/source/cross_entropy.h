@@ -8,14 +8,23 @@
 INLINE float LargestAndSumOfRow(GLOBAL const float* logits, LONG vocabulary, LOCAL float* maxima,
                                 LOCAL double* partial, float* row_largest) {
   float largest = NEGATIVE_INFINITY, sum = 0;
-  for (LONG v = LOCAL_ID; v < vocabulary; v += GROUP_SIZE) {
-    const float logit = logits[v];
-    if (logit > largest) {
-      sum = sum * EXP(largest - logit) + 1.0f;
-      largest = logit;
-    } else {
-      sum += EXP(logit - largest);
+  for (LONG turn = 0; turn < vocabulary; turn += GROUP_ELEMENTS) {
+    float values[GROUP_ELEMENTS / GROUP_SIZE];
+    UNROLL
+    for (int k = 0; k < GROUP_ELEMENTS / GROUP_SIZE; ++k) {
+      const LONG v = turn + k * GROUP_SIZE + LOCAL_ID;
+      values[k] = v < vocabulary ? logits[v] : NEGATIVE_INFINITY;
     }
+    float new_largest = largest;
+    UNROLL
+    for (int k = 0; k < GROUP_ELEMENTS / GROUP_SIZE; ++k) new_largest = MAX(new_largest, values[k]);
+    // A difference of two infinities would be no number; one that is none shows in the sum.
+    sum = largest == new_largest ? sum : sum * EXP(largest - new_largest);
+    UNROLL
+    for (int k = 0; k < GROUP_ELEMENTS / GROUP_SIZE; ++k) {
+      if (values[k] != NEGATIVE_INFINITY) sum += EXP(values[k] - new_largest);
+    }
+    largest = new_largest;
   }
   maxima[LOCAL_ID] = largest;
   BARRIER();
@@ -24,44 +33,21 @@ INLINE float LargestAndSumOfRow(GLOBAL const float* logits, LONG vocabulary, LOC
     BARRIER();
   }
   *row_largest = maxima[0];
+  // A work-item without any logit has a sum of 0, and minus infinity less a number for its exponent.
   return (float)SumOverGroup(partial, sum * EXP(largest - *row_largest));
 }
 
-// losses[row] = -log softmax(logits[row])[targets[row]], groups: rows. With gradients, the logits become the
-// loss's gradient times `gradient_scale`.
-KERNEL softmax_cross_entropy(SLICE(float, logits), SLICE(const int, targets), SLICE(double, losses),
-                             LONG vocabulary, float gradient_scale, int with_gradients) {
-  OPEN(float, logits)
-  OPEN(const int, targets)
-  OPEN(double, losses)
-  SHARED float maxima[GROUP_SIZE];
-  SHARED double partial[GROUP_SIZE];
-  const LONG row = GROUP_ID_0, first = row * vocabulary;
-  const int target = targets[row];
-  float row_largest;
-  const float row_sum = LargestAndSumOfRow(logits + first, vocabulary, maxima, partial, &row_largest);
-  const float log_sum = LOG(row_sum);
-  if (LOCAL_ID == 0) losses[row] = (double)log_sum + (double)row_largest - (double)logits[first + target];
-  BARRIER();
-  if (!with_gradients) return;
-  const float reciprocal = 1.0f / row_sum;
-  for (LONG v = LOCAL_ID; v < vocabulary; v += GROUP_SIZE) {
-    const float probability = EXP(logits[first + v] - row_largest) * reciprocal;
-    logits[first + v] = gradient_scale * (v == target ? probability - 1.0f : probability);
-  }
-}
-
 // The logits are of the tokens [first_token, first_token + vocabulary): log_sum_exp[row] of them, and the
-// target's, 0 if it is none of them. Groups: rows.
+// target's, 0 if it is none of them. Rows are `stride` apart. Groups: rows.
 KERNEL head_statistics(SLICE(const float, logits), SLICE(const int, targets), SLICE(float, log_sum_exp),
-                       SLICE(float, target_logit), LONG vocabulary, LONG first_token) {
+                       SLICE(float, target_logit), LONG vocabulary, LONG stride, LONG first_token) {
   OPEN(const float, logits)
   OPEN(const int, targets)
   OPEN(float, log_sum_exp)
   OPEN(float, target_logit)
   SHARED float maxima[GROUP_SIZE];
   SHARED double partial[GROUP_SIZE];
-  const LONG row = GROUP_ID_0, first = row * vocabulary, target = targets[row] - first_token;
+  const LONG row = GROUP_ID_0, first = row * stride, target = targets[row] - first_token;
   float row_largest;
   const float row_sum = LargestAndSumOfRow(logits + first, vocabulary, maxima, partial, &row_largest);
   if (LOCAL_ID != 0) return;
@@ -88,18 +74,3 @@ KERNEL join_head_statistics(SLICE(const float, statistics), SLICE(float, log_sum
 }
 
 #endif
-
-// Logits of the tokens [first_token, first_token + vocabulary) become the loss's gradient times
-// `gradient_scale`. Groups (rows, ceil(vocabulary / GROUP_ELEMENTS)).
-KERNEL head_gradient(SLICE(float, logits), SLICE(const int, targets), SLICE(const float, log_sum_exp),
-                     LONG vocabulary, LONG first_token, float gradient_scale) {
-  OPEN(float, logits)
-  OPEN(const int, targets)
-  OPEN(const float, log_sum_exp)
-  const LONG row = GROUP_ID_0, first = row * vocabulary, target = targets[row] - first_token;
-  const float shift = log_sum_exp[row];
-  EACH_ELEMENT(v, GROUP_ID_1, vocabulary) {
-    const float probability = EXP(logits[first + v] - shift);
-    logits[first + v] = gradient_scale * (v == target ? probability - 1.0f : probability);
-  }
-}

@@ -40,7 +40,8 @@
 #define NOTHING_IS_FUSED
 
 #define HAS_F64
-#define UNROLL _Pragma("unroll")  // what is indexed stays in registers
+#define UNROLL _Pragma("unroll")      // what is indexed stays in registers
+#define UNROLL_8 _Pragma("unroll 8")  // loads of several turns are under way together
 
 #else  // OpenCL C
 
@@ -83,6 +84,7 @@
 #define HAS_F64
 #endif
 #define UNROLL
+#define UNROLL_8
 
 #endif
 
@@ -96,3 +98,12 @@
                                                                     ? ((group) + 1) * GROUP_ELEMENTS        \
                                                                     : (elements);                           \
        i < end_of_##i; i += GROUP_SIZE)
+
+// The same, where what is read may be what is written: f(k, i) for the work-item's elements, first one that reads
+// for all of them, so that their loads are under way together, then one that writes.
+#define ITEM_ELEMENTS (GROUP_ELEMENTS / GROUP_SIZE)
+#define EACH_OF_ITEM(k, i, group, elements)                                         \
+  UNROLL                                                                            \
+  for (int k = 0; k < ITEM_ELEMENTS; ++k)                                           \
+    for (LONG i = (group)*GROUP_ELEMENTS + k * GROUP_SIZE + LOCAL_ID, once_##i = 1; \
+         once_##i && i < (elements); once_##i = 0)

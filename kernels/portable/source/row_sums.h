@@ -7,6 +7,14 @@
 #define ROW_OF_GROUP (GROUP_ID_0 * ROWS_PER_GROUP + LOCAL_ID / ROW_LANES)
 #define ROW_LANE (LOCAL_ID % ROW_LANES)
 
+// Columns of the work-item's row in turns of LANE_COLUMNS, as EACH_OF_ITEM.
+#define LANE_COLUMNS 4
+#define EACH_TURN(turn, columns) for (LONG turn = 0; turn < (columns); turn += LANE_COLUMNS * ROW_LANES)
+#define EACH_OF_LANE(k, c, turn, columns) \
+  UNROLL                                  \
+  for (int k = 0; k < LANE_COLUMNS; ++k)  \
+    for (LONG c = (turn) + k * ROW_LANES + ROW_LANE, once_##c = 1; once_##c && c < (columns); once_##c = 0)
+
 // The sum of `value` over the lanes of the caller's row, in lane order, for each of them. The whole group
 // calls it.
 INLINE float SumOverLanes(LOCAL float* partial, float value) {
@@ -44,6 +52,7 @@ KERNEL add_column_sums(SLICE(const float, sums), SLICE(float, out), LONG chunks,
   const LONG column = GROUP_ID_0 * GROUP_SIZE + LOCAL_ID;
   if (column >= columns) return;
   float sum = 0;
+  UNROLL_8
   for (LONG chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * columns + column];
   out[column] += sum;
 }

@@ -168,9 +168,10 @@ Bytes ConversionBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks,
   return std::min(most, std::max(kConversionPart, least));
 }
 
-Bytes LogitsBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int64_t rows) {
+Bytes LogitsBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int64_t rows,
+                  Dtype activations) {
   if (!Holds(chunks, c.head_block())) return {};
-  return TensorBytes(LogitsRows(rows, c.vocabulary) * c.vocabulary, Dtype::kF32);
+  return TensorBytes(LogitsRows(rows, c.vocabulary, activations) * LogitsStride(c.vocabulary), Dtype::kF32);
 }
 
 int64_t RoundedElements(const ModelConfig& c, absl::Span<const BlockRange> chunks, int64_t rows,
@@ -179,7 +180,7 @@ int64_t RoundedElements(const ModelConfig& c, absl::Span<const BlockRange> chunk
   // Of the first operand and of the second: a gradient of weights has two that are no parameters, of which the
   // first is the one that the rows of the weights go with.
   int64_t first = 0, second = 0;
-  if (Holds(chunks, c.head_block())) first = second = LogitsRows(rows, c.vocabulary) * c.hidden;
+  if (Holds(chunks, c.head_block())) first = second = LogitsRows(rows, c.vocabulary, activations) * c.hidden;
   if (!HaveLayer(c, chunks)) return first + second;
   for (const BranchKind& branch : FamilyOf(c).branches) {
     const int64_t inner = InnerWidth(c, branch), core = CoreWidth(c, branch), hidden = c.hidden;

@@ -39,7 +39,8 @@ Bytes WorkspaceBytes(const ModelConfig& config, absl::Span<const BlockRange> chu
 Bytes ConversionBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
                       int64_t rows, Dtype activations, Dtype narrowest);
 // Scratch for the logits that a holder of the head has at a time (LogitsRows); nothing without the head.
-Bytes LogitsBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t rows);
+Bytes LogitsBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t rows,
+                  Dtype activations);
 // Elements of activations that a device which multiplies a narrower type has rounded copies of, of one product
 // at a time: of both operands, each as large as the largest. None where they are not stored as f32; logits are
 // rounded where they lie.

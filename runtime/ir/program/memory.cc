@@ -106,7 +106,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
           .workspace = WorkspaceBytes(local, chunks, sequence, rows, type, buffers.ranks) +
                        ScalarBytes(local, chunks,
                                    optimizer == nullptr ? 0 : static_cast<int64_t>(optimizer->norms.size())),
-          .logits = LogitsBytes(local, chunks, rows.all),
+          .logits = LogitsBytes(local, chunks, rows.all, type),
           .conversions = ConversionBytes(local, chunks, sequence, rows.all, type, buffers.narrowest),
           .host = Bytes{element * in_host_memory} + stashes_at_home,
           .multiplied = multiplied + RoundedElements(local, chunks, rows.all, type)};

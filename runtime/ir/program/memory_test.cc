@@ -121,15 +121,17 @@ TEST_CASE("ranks that cut rows unevenly together keep the stream once") {
 }
 
 TEST_CASE("logits and conversions are bounded, whatever the micro-batch") {
+  const Dtype activations = GENERATE(Dtype::kF32, Dtype::kBf16);
   for (const int vocabulary : {20, 50257, 400'000}) {
     for (const int64_t rows : {1, 63, 64, 333, 1024, 100'000}) {
       CAPTURE(vocabulary, rows);
-      const int64_t at_a_time = LogitsRows(rows, vocabulary);
+      const int64_t at_a_time = LogitsRows(rows, vocabulary, activations);
       CHECK(at_a_time >= 1);
       CHECK(at_a_time <= rows);
       // All of them, or whole tiles.
       CHECK((at_a_time == rows || at_a_time % kLogitsTile == 0));
-      CHECK((4 * at_a_time * vocabulary <= kLogitsPart.value || at_a_time <= kLogitsTile));
+      CHECK((4 * at_a_time * vocabulary <= kLogitsPart.value ||
+             at_a_time <= (activations == Dtype::kF32 ? kLogitsTile : kLogitsRowsOf16Bits)));
     }
   }
   const auto conversions = [](int micro_batch_sequences, Dtype activations, Dtype narrowest) {

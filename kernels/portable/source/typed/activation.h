@@ -4,7 +4,9 @@
 KERNEL TYPED(gelu_forward)(SLICE(const STORED, x), SLICE(STORED, y), LONG elements) {
   OPEN(const STORED, x)
   OPEN(STORED, y)
-  EACH_ELEMENT(i, GROUP_ID_0, elements) PUT(y, i, Gelu(GET(x, i)));
+  float values[ITEM_ELEMENTS];
+  EACH_OF_ITEM(k, i, GROUP_ID_0, elements) values[k] = GET(x, i);
+  EACH_OF_ITEM(k, i, GROUP_ID_0, elements) PUT(y, i, Gelu(values[k]));
 }
 
 KERNEL TYPED(gelu_backward)(SLICE(const STORED, x), SLICE(const STORED, dy), SLICE(STORED, dx),
@@ -12,7 +14,12 @@ KERNEL TYPED(gelu_backward)(SLICE(const STORED, x), SLICE(const STORED, dy), SLI
   OPEN(const STORED, x)
   OPEN(const STORED, dy)
   OPEN(STORED, dx)
-  EACH_ELEMENT(i, GROUP_ID_0, elements) PUT(dx, i, GET(dy, i) * GeluGradient(GET(x, i)));
+  float values[ITEM_ELEMENTS], gradients[ITEM_ELEMENTS];
+  EACH_OF_ITEM(k, i, GROUP_ID_0, elements) {
+    values[k] = GET(x, i);
+    gradients[k] = GET(dy, i);
+  }
+  EACH_OF_ITEM(k, i, GROUP_ID_0, elements) PUT(dx, i, gradients[k] * GeluGradient(values[k]));
 }
 
 // Rows: groups (rows, ceil(columns / GROUP_ELEMENTS)).
@@ -21,9 +28,13 @@ KERNEL TYPED(swiglu_forward)(SLICE(const STORED, x), SLICE(STORED, y), LONG colu
   OPEN(const STORED, x)
   OPEN(STORED, y)
   const LONG row = GROUP_ID_0;
-  EACH_ELEMENT(c, GROUP_ID_1, columns) {
-    const float gate = GET(x, row * 2 * columns + c);
-    PUT(y, row * columns + c, gate * Logistic(gate) * GET(x, row * 2 * columns + columns + c));
+  float gates[ITEM_ELEMENTS], ups[ITEM_ELEMENTS];
+  EACH_OF_ITEM(k, c, GROUP_ID_1, columns) {
+    gates[k] = GET(x, row * 2 * columns + c);
+    ups[k] = GET(x, row * 2 * columns + columns + c);
+  }
+  EACH_OF_ITEM(k, c, GROUP_ID_1, columns) {
+    PUT(y, row * columns + c, gates[k] * Logistic(gates[k]) * ups[k]);
   }
 }
 
@@ -34,11 +45,16 @@ KERNEL TYPED(swiglu_backward)(SLICE(const STORED, x), SLICE(const STORED, dy), S
   OPEN(const STORED, dy)
   OPEN(STORED, dx)
   const LONG row = GROUP_ID_0;
-  EACH_ELEMENT(c, GROUP_ID_1, columns) {
-    const LONG at_gate = row * 2 * columns + c, at_up = at_gate + columns;
-    const float gate = GET(x, at_gate), up = GET(x, at_up), gradient = GET(dy, row * columns + c);
-    const float logistic = Logistic(gate);
-    PUT(dx, at_gate, gradient * up * logistic * (1.0f + gate * Logistic(-gate)));
-    PUT(dx, at_up, gradient * gate * logistic);
+  float gates[ITEM_ELEMENTS], ups[ITEM_ELEMENTS], gradients[ITEM_ELEMENTS];
+  EACH_OF_ITEM(k, c, GROUP_ID_1, columns) {
+    gates[k] = GET(x, row * 2 * columns + c);
+    ups[k] = GET(x, row * 2 * columns + columns + c);
+    gradients[k] = GET(dy, row * columns + c);
+  }
+  EACH_OF_ITEM(k, c, GROUP_ID_1, columns) {
+    const LONG at_gate = row * 2 * columns + c;
+    const float gate = gates[k], logistic = Logistic(gate);
+    PUT(dx, at_gate, gradients[k] * ups[k] * logistic * (1.0f + gate * Logistic(-gate)));
+    PUT(dx, at_gate + columns, gradients[k] * gate * logistic);
   }
 }

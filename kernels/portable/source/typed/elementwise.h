@@ -6,5 +6,7 @@ KERNEL TYPED(add)(SLICE(const STORED, a), SLICE(const STORED, b), SLICE(STORED, 
   OPEN(const STORED, a)
   OPEN(const STORED, b)
   OPEN(STORED, c)
-  EACH_ELEMENT(i, GROUP_ID_0, elements) PUT(c, i, GET(a, i) + GET(b, i));
+  float sums[ITEM_ELEMENTS];
+  EACH_OF_ITEM(k, i, GROUP_ID_0, elements) sums[k] = GET(a, i) + GET(b, i);
+  EACH_OF_ITEM(k, i, GROUP_ID_0, elements) PUT(c, i, sums[k]);
 }

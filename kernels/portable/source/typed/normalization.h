@@ -9,6 +9,7 @@ KERNEL TYPED(column_sums)(SLICE(const STORED, x), SLICE(float, sums), LONG rows,
   const LONG column = COLUMN_OF_GROUP, end = END_ROW_OF_CHUNK;
   float sum = 0;
   if (column < columns) {
+    UNROLL_8
     for (LONG row = FIRST_ROW_OF_CHUNK; row < end; row += ROWS_PER_GROUP)
       sum += GET(x, row * columns + column);
   }
@@ -37,8 +38,10 @@ KERNEL TYPED(layer_norm_forward)(SLICE(const STORED, x), SLICE(const float, gamm
     squares += deviation * deviation;
   }
   const float row_rstd = 1.0f / SQRT(SumOverLanes(partial, squares) / (float)columns + epsilon);
-  for (LONG c = ROW_LANE; c < end; c += ROW_LANES) {
-    PUT(y, first + c, (GET(x, first + c) - row_mean) * row_rstd * gamma[c] + beta[c]);
+  EACH_TURN(turn, end) {
+    float values[LANE_COLUMNS];
+    EACH_OF_LANE(k, c, turn, end) values[k] = (GET(x, first + c) - row_mean) * row_rstd * gamma[c] + beta[c];
+    EACH_OF_LANE(k, c, turn, end) PUT(y, first + c, values[k]);
   }
   if (row < rows && ROW_LANE == 0) {
     mean[row] = row_mean;
@@ -67,11 +70,15 @@ KERNEL TYPED(layer_norm_dx)(SLICE(const STORED, dy), SLICE(const STORED, x), SLI
   }
   const float mean_sum = SumOverLanes(partial, sum) / (float)columns;
   const float mean_projection = SumOverLanes(partial, projection) / (float)columns;
-  for (LONG c = ROW_LANE; c < end; c += ROW_LANES) {
-    const float normalized = (GET(x, first + c) - row_mean) * row_rstd;
-    const float gradient =
-        row_rstd * (GET(dy, first + c) * gamma[c] - mean_sum - normalized * mean_projection);
-    PUT(dx, first + c, adds ? GET(dx, first + c) + gradient : gradient);
+  EACH_TURN(turn, end) {
+    float gradients[LANE_COLUMNS];
+    EACH_OF_LANE(k, c, turn, end) {
+      const float normalized = (GET(x, first + c) - row_mean) * row_rstd;
+      const float before = adds ? GET(dx, first + c) : 0.0f;
+      gradients[k] =
+          before + row_rstd * (GET(dy, first + c) * gamma[c] - mean_sum - normalized * mean_projection);
+    }
+    EACH_OF_LANE(k, c, turn, end) PUT(dx, first + c, gradients[k]);
   }
 }
 
@@ -90,6 +97,7 @@ KERNEL TYPED(layer_norm_column_sums)(SLICE(const STORED, dy), SLICE(const STORED
   const LONG column = COLUMN_OF_GROUP, end = END_ROW_OF_CHUNK;
   float gamma_sum = 0, beta_sum = 0;
   if (column < columns) {
+    UNROLL_8
     for (LONG row = FIRST_ROW_OF_CHUNK; row < end; row += ROWS_PER_GROUP) {
       const LONG at = row * columns + column;
       gamma_sum += GET(dy, at) * ((GET(x, at) - mean[row]) * rstd[row]);
@@ -111,7 +119,11 @@ KERNEL TYPED(rms_norm_forward)(SLICE(const STORED, x), SLICE(const float, gamma)
   float squares = 0;
   for (LONG c = ROW_LANE; c < end; c += ROW_LANES) squares += GET(x, first + c) * GET(x, first + c);
   const float row_rstd = 1.0f / SQRT(SumOverLanes(partial, squares) / (float)columns + epsilon);
-  for (LONG c = ROW_LANE; c < end; c += ROW_LANES) PUT(y, first + c, GET(x, first + c) * row_rstd * gamma[c]);
+  EACH_TURN(turn, end) {
+    float values[LANE_COLUMNS];
+    EACH_OF_LANE(k, c, turn, end) values[k] = GET(x, first + c) * row_rstd * gamma[c];
+    EACH_OF_LANE(k, c, turn, end) PUT(y, first + c, values[k]);
+  }
   if (row < rows && ROW_LANE == 0) rstd[row] = row_rstd;
 }
 
@@ -129,10 +141,14 @@ KERNEL TYPED(rms_norm_dx)(SLICE(const STORED, dy), SLICE(const STORED, x), SLICE
   for (LONG c = ROW_LANE; c < end; c += ROW_LANES)
     projection += GET(dy, first + c) * gamma[c] * (GET(x, first + c) * row_rstd);
   const float mean_projection = SumOverLanes(partial, projection) / (float)columns;
-  for (LONG c = ROW_LANE; c < end; c += ROW_LANES) {
-    const float gradient =
-        row_rstd * (GET(dy, first + c) * gamma[c] - GET(x, first + c) * row_rstd * mean_projection);
-    PUT(dx, first + c, adds ? GET(dx, first + c) + gradient : gradient);
+  EACH_TURN(turn, end) {
+    float gradients[LANE_COLUMNS];
+    EACH_OF_LANE(k, c, turn, end) {
+      const float before = adds ? GET(dx, first + c) : 0.0f;
+      gradients[k] = before + row_rstd * (GET(dy, first + c) * gamma[c] -
+                                          GET(x, first + c) * row_rstd * mean_projection);
+    }
+    EACH_OF_LANE(k, c, turn, end) PUT(dx, first + c, gradients[k]);
   }
 }
 
@@ -146,6 +162,7 @@ KERNEL TYPED(rms_norm_column_sums)(SLICE(const STORED, dy), SLICE(const STORED, 
   const LONG column = COLUMN_OF_GROUP, end = END_ROW_OF_CHUNK;
   float sum = 0;
   if (column < columns) {
+    UNROLL_8
     for (LONG row = FIRST_ROW_OF_CHUNK; row < end; row += ROWS_PER_GROUP) {
       sum += GET(dy, row * columns + column) * (GET(x, row * columns + column) * rstd[row]);
     }
