@@ -43,6 +43,17 @@ int64_t ChunkRows(int64_t rows, int64_t fit) {
   return fit < kTile ? fit : fit / kTile * kTile;
 }
 
+// Calls work(first, tokens, store) for parts of the vocabulary, in each of which the fast kernels of 16 bits find what
+// they ask for, a number of tokens that is a multiple of 8, or which are few. The few come first: what they add up to
+// is rounded once more than the rest.
+template <typename Work>
+absl::Status ForPartsOf(int64_t vocabulary, const LogitsShape& shape, const Work& work) {
+  const int64_t few = shape.gradient == Dtype::kF32 ? 0 : vocabulary % 8;
+  if (few == 0 || few == vocabulary) return work(0, vocabulary, Store::kOverwrite);
+  RETURN_IF_ERROR(work(vocabulary - few, few, Store::kOverwrite));
+  return work(0, vocabulary - few, Store::kAdd);
+}
+
 // A product of a later chunk that is declined: what the first have added cannot be taken back.
 absl::Status NotDeclined(absl::Status status) {
   return absl::IsUnimplemented(status) ? absl::InternalError(std::string(status.message())) : status;
@@ -62,16 +73,19 @@ absl::Status ForEachLogitsOf(const LogitsShape& shape, const Args& args, const H
   for (int64_t first = 0; first < args.rows; first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, args.rows - first);
     const Slice logits = scratch.Sub(0, rows * shape.stride);
-    absl::Status status = means.Multiply({.a = args.x.Sub(first * args.columns, rows * args.columns),
-                                          .b = args.weight,
-                                          .c = logits,
-                                          .m = rows,
-                                          .n = args.vocabulary,
-                                          .k = args.columns,
-                                          .transpose_b = Transpose::kYes,
-                                          .precision = args.precision,
-                                          .b_constness = Constness::kParameter},
-                                         shape, args.columns, shape.stride);
+    const auto multiply = [&](int64_t first_token, int64_t tokens, Store) {
+      return means.Multiply({.a = args.x.Sub(first * args.columns, rows * args.columns),
+                             .b = args.weight.Sub(first_token * args.columns, tokens * args.columns),
+                             .c = logits.Sub(first_token, logits.elements - first_token),
+                             .m = rows,
+                             .n = tokens,
+                             .k = args.columns,
+                             .transpose_b = Transpose::kYes,
+                             .precision = args.precision,
+                             .b_constness = Constness::kParameter},
+                            shape, args.columns, shape.stride);
+    };
+    absl::Status status = ForPartsOf(args.vocabulary, shape, multiply);
     if (status.ok()) status = work(shape, first, rows, logits);
     if (!status.ok()) return first == 0 ? status : NotDeclined(std::move(status));
   }
@@ -98,25 +112,34 @@ absl::Status AddGradients(const HeadMeans& means, const Args& args, const Logits
   Slice gradients = logits;
   gradients.dtype = shape.gradient;
   const int64_t stride = shape.stride * (SizeOf(Dtype::kF32).value / SizeOf(shape.gradient).value);
-  RETURN_IF_ERROR(means.Multiply({.a = gradients,
-                                  .b = args.weight,
-                                  .c = args.dx.Sub(first * args.columns, rows * args.columns),
-                                  .m = rows,
-                                  .n = args.columns,
-                                  .k = args.vocabulary,
-                                  .precision = args.precision,
-                                  .b_constness = Constness::kParameter},
-                                 shape, stride, args.columns));
-  return means.Multiply({.a = gradients,
-                         .b = args.x.Sub(first * args.columns, rows * args.columns),
-                         .c = args.dweight,
-                         .m = args.vocabulary,
-                         .n = args.columns,
-                         .k = rows,
-                         .transpose_a = Transpose::kYes,
-                         .store = Store::kAdd,
-                         .precision = args.precision},
-                        shape, stride, args.columns);
+  gradients.elements = (rows - 1) * stride + args.vocabulary;
+  const auto of_tokens = [&](int64_t first_token) {
+    return gradients.Sub(first_token, gradients.elements - first_token);
+  };
+  RETURN_IF_ERROR(ForPartsOf(args.vocabulary, shape, [&](int64_t first_token, int64_t tokens, Store store) {
+    return means.Multiply({.a = of_tokens(first_token),
+                           .b = args.weight.Sub(first_token * args.columns, tokens * args.columns),
+                           .c = args.dx.Sub(first * args.columns, rows * args.columns),
+                           .m = rows,
+                           .n = args.columns,
+                           .k = tokens,
+                           .store = store,
+                           .precision = args.precision,
+                           .b_constness = Constness::kParameter},
+                          shape, stride, args.columns);
+  }));
+  return ForPartsOf(args.vocabulary, shape, [&](int64_t first_token, int64_t tokens, Store) {
+    return means.Multiply({.a = of_tokens(first_token),
+                           .b = args.x.Sub(first * args.columns, rows * args.columns),
+                           .c = args.dweight.Sub(first_token * args.columns, tokens * args.columns),
+                           .m = tokens,
+                           .n = args.columns,
+                           .k = rows,
+                           .transpose_a = Transpose::kYes,
+                           .store = Store::kAdd,
+                           .precision = args.precision},
+                          shape, stride, args.columns);
+  });
 }
 
 // One f64 a row.
