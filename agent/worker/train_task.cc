@@ -367,7 +367,7 @@ class TrainTask final : public WorkerTask {
     TrainerReports reports;
     const bool speaks = setup_.rank == 0;  // losses and checkpoints are the same everywhere
     reports.step = [this, report, speaks](int64_t step, const StepOutcome& outcome) {
-      const Bytes allocated = device_.queue->allocated() + device_.ops->workspace();
+      const Bytes allocated = device_.queue->allocated();
       if (allocated_bytes_ != nullptr) *allocated_bytes_ = static_cast<uint64_t>(allocated.value);
       reported_ = Now();
       if (speaks) {
@@ -381,8 +381,7 @@ class TrainTask final : public WorkerTask {
       // Steps with other ends than those between others have nothing that a prediction could be held against.
       if ((is_regular || asked.traced) && !outcome.times.empty()) {
         v1::WorkerEvent event =
-            MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(),
-                          communicator_->transport());
+            MeasuredEvent(step, outcome, device_.queue->peak_allocated(), communicator_->transport());
         event.mutable_measured()->set_on_request(!is_regular);
         report(event);
       }

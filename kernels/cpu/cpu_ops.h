@@ -25,7 +25,6 @@ class CpuOps final : public Ops {
   void ParametersChanged() override { gemm_.ParametersChanged(); }
   void ForgetParameters() override { gemm_.ForgetParameters(); }
   void UseScratch(const OpScratch& scratch) override { set_aside_ = scratch.logits; }
-  Bytes workspace() const override { return {0}; }  // the queue counts all of it
   OpHoldings held() const override { return {scratch_.size() + gemm_.scratch(), gemm_.copies()}; }
 
  private:

@@ -95,11 +95,6 @@ CublasLtOps::~CublasLtOps() {
   if (handle_ != nullptr && queue_.device().MakeCurrent().ok()) (*library_)->cublasLtDestroy(handle_);
 }
 
-Bytes CublasLtOps::workspace() const {
-  const OpHoldings all = held();
-  return all.scratch + all.copies;
-}
-
 OpHoldings CublasLtOps::held() const {
   return {rounded_.scratch() + (workspace_ == nullptr ? Bytes{0} : workspace_->size()), rounded_.copies()};
 }

@@ -32,7 +32,6 @@ class CublasLtOps final : public DecliningOps, public StridedMatmul {
   absl::Status MatmulOfRows(const MatmulArgs& args, int64_t a_stride, int64_t c_stride) override;
   void ParametersChanged() override { rounded_.ParametersChanged(); }
   void ForgetParameters() override { rounded_.ForgetParameters(); }
-  Bytes workspace() const override;
   OpHoldings held() const override;
 
  private:

@@ -105,7 +105,7 @@ std::string Objection(const DeviceDescription& description) {
   return properties.ok() ? CudaDevice::Objection(*properties) : std::string(properties.status().message());
 }
 
-// A context, the libraries' own memory and the workspaces need the rest.
+// A context and the libraries' own memory need the rest.
 Bytes MemoryOffered(const CudaDevice::Properties& properties) { return {properties.memory.value / 10 * 9}; }
 
 std::vector<DeviceDescription> FindDevices() {

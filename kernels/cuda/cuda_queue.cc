@@ -23,8 +23,8 @@ constexpr size_t kMarksBeforeDrop = 64;
 
 class CudaBuffer final : public Buffer {
  public:
-  CudaBuffer(CudaQueue& queue, CUdeviceptr address, Bytes size, std::atomic<int64_t>* counter)
-      : queue(queue), address(address), size_bytes(size), counter(counter) {}
+  CudaBuffer(CudaQueue& queue, CUdeviceptr address, Bytes size)
+      : queue(queue), address(address), size_bytes(size) {}
   ~CudaBuffer() override { queue.Free(*this); }
   Bytes size() const override { return size_bytes; }
   std::byte* host_address() override { return nullptr; }
@@ -35,7 +35,6 @@ class CudaBuffer final : public Buffer {
   CudaQueue& queue;
   const CUdeviceptr address;
   const Bytes size_bytes;
-  std::atomic<int64_t>* const counter;  // of the limit it counts against, or null
   // Recorded on the copy stream after the last download from here, while the compute stream has not waited
   // for it.
   CUevent downloaded = nullptr;
@@ -102,16 +101,7 @@ std::string CudaQueue::name() const {
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> CudaQueue::Allocate(Bytes size) {
-  if (size.value < 0)
-    return absl::InvalidArgumentError(absl::StrCat("size is ", size.value, " B, must be 0 or more"));
-  RETURN_IF_ERROR(Enter());
-  const int64_t now = allocated_.load();
-  if (size.value > limit_.value - now) {
-    return absl::ResourceExhaustedError(absl::StrCat("the device's limit is ", limit_.value, " B, ", now,
-                                                     " B are in use, ", size.value, " B were asked for"));
-  }
-  ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, AllocateCounted(size, &allocated_));
-  peak_allocated_.store(std::max(peak_allocated_.load(), allocated_.load()));
+  ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, AllocateWorkspace(size));
   if (size.value > 0) {
     const CUdeviceptr address = static_cast<CudaBuffer&>(*buffer).address;
     RETURN_IF_ERROR(
@@ -122,12 +112,14 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaQueue::Allocate(Bytes size) {
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> CudaQueue::AllocateWorkspace(Bytes size) {
+  if (size.value < 0)
+    return absl::InvalidArgumentError(absl::StrCat("size is ", size.value, " B, must be 0 or more"));
   RETURN_IF_ERROR(Enter());
-  return AllocateCounted(size, nullptr);
-}
-
-absl::StatusOr<std::unique_ptr<Buffer>> CudaQueue::AllocateCounted(Bytes size,
-                                                                   std::atomic<int64_t>* counter) {
+  const int64_t now = allocated_.load();
+  if (size.value > limit_.value - now) {
+    return absl::ResourceExhaustedError(absl::StrCat("the device's limit is ", limit_.value, " B, ", now,
+                                                     " B are in use, ", size.value, " B were asked for"));
+  }
   const int64_t padded =
       std::max<int64_t>(1, (size.value + kAlignmentBytes - 1) / kAlignmentBytes) * kAlignmentBytes;
   CUdeviceptr address = 0;
@@ -141,12 +133,13 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaQueue::AllocateCounted(Bytes size,
                                           " B are in use, ", size.value, " B were asked for"));
   }
   RETURN_IF_ERROR(Submitted(result, "cuMemAlloc"));
-  if (counter != nullptr) *counter += size.value;
-  return std::make_unique<CudaBuffer>(*this, address, size, counter);
+  allocated_ += size.value;
+  peak_allocated_.store(std::max(peak_allocated_.load(), allocated_.load()));
+  return std::make_unique<CudaBuffer>(*this, address, size);
 }
 
 void CudaQueue::Free(CudaBuffer& buffer) {
-  if (buffer.counter != nullptr) *buffer.counter -= buffer.size_bytes.value;
+  allocated_ -= buffer.size_bytes.value;
   if (!device_->MakeCurrent().ok()) return;
   driver().cuStreamSynchronize(compute_stream_);
   driver().cuStreamSynchronize(copy_stream_);

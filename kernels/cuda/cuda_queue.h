@@ -47,7 +47,7 @@ class CudaQueue final : public DeviceQueue {
 
   // For the ops, on the submitting thread.
 
-  // Memory that does not count against the limit and is not zeroed: workspaces and kept copies.
+  // As Allocate, but not zeroed: workspaces and kept copies.
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateWorkspace(Bytes size);
   // Where `slice`, of a buffer of this queue, begins on the device, for an op that is submitted to
   // compute_stream() next; 0 for an empty slice. A download of the buffer under way is waited for on the
@@ -101,7 +101,6 @@ class CudaQueue final : public DeviceQueue {
   CudaQueue(std::unique_ptr<CudaDevice> device, Bytes limit) : device_(std::move(device)), limit_(limit) {}
   const CudaDriver& driver() const { return device_->driver(); }
   absl::Status CreateStreams();
-  absl::StatusOr<std::unique_ptr<Buffer>> AllocateCounted(Bytes size, std::atomic<int64_t>* counter);
   void Free(CudaBuffer& buffer);
   // Gives back what is kept; false: nothing was.
   bool ReleaseFreed();

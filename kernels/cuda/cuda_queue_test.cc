@@ -140,13 +140,14 @@ TEST_CASE("new buffers are zeroed, are counted, and free their memory") {
     const auto second = queue->Allocate({401});
     CHECK(absl::IsResourceExhausted(second.status()));
     CHECK_THAT(std::string(second.status().message()), Catch::Contains("1000") && Catch::Contains("600"));
-    CHECK(queue->AllocateWorkspace({401}).ok());
+    CHECK(absl::IsResourceExhausted(queue->AllocateWorkspace({401}).status()));
+    CHECK(queue->AllocateWorkspace({400}).ok());
     CHECK(queue->allocated() == Bytes{600});
     CHECK(simulated::LiveAllocations() == 1);
   }
   CHECK(simulated::LiveAllocations() == 0);
   CHECK(queue->allocated() == Bytes{0});
-  CHECK(queue->peak_allocated() == Bytes{600});
+  CHECK(queue->peak_allocated() == Bytes{1000});
   CHECK(absl::IsInvalidArgument(queue->Allocate({-1}).status()));
 }
 

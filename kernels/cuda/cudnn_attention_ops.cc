@@ -71,8 +71,8 @@ CudnnAttentionOps::~CudnnAttentionOps() {
   if (handle_ != nullptr && queue_.device().MakeCurrent().ok()) (*library_)->cudnnDestroy(handle_);
 }
 
-Bytes CudnnAttentionOps::workspace() const {
-  return bf16_.scratch() + (workspace_ == nullptr ? Bytes{0} : workspace_->size());
+OpHoldings CudnnAttentionOps::held() const {
+  return {bf16_.scratch() + (workspace_ == nullptr ? Bytes{0} : workspace_->size()), bf16_.copies()};
 }
 
 absl::Status CudnnAttentionOps::EnsureReady() {

@@ -25,7 +25,7 @@ class CudnnAttentionOps final : public DecliningOps {
 
   absl::Status AttentionForward(const AttentionForwardArgs& args) override;
   absl::Status AttentionBackward(const AttentionBackwardArgs& args) override;
-  Bytes workspace() const override;
+  OpHoldings held() const override;
 
  private:
   using Plans = std::map<AttentionShape, absl::StatusOr<CudnnPlan>>;

@@ -58,7 +58,6 @@ class SimulatedOps final : public UniformOps<SimulatedOps> {
     return absl::OkStatus();
   }
   void ParametersChanged() override {}
-  Bytes workspace() const override { return {0}; }
 
  private:
   CudaQueue& queue_;

@@ -38,7 +38,6 @@ class EmulatedOps final : public UniformOps<EmulatedOps> {
   const EmulationProfile& profile() const { return profile_; }
 
   void ParametersChanged() override {}
-  Bytes workspace() const override { return {0}; }
 
  private:
   EmulatedQueue& queue_;
@@ -59,7 +58,6 @@ class CostRecorder final : public UniformOps<CostRecorder> {
   std::vector<OpCost> Take() { return std::exchange(costs_, {}); }
 
   void ParametersChanged() override {}
-  Bytes workspace() const override { return {0}; }
 
  private:
   std::vector<OpCost> costs_;

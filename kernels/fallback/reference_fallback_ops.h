@@ -22,7 +22,6 @@ class ReferenceFallbackOps final : public UniformOps<ReferenceFallbackOps> {
 
   void ParametersChanged() override { reference_.ParametersChanged(); }
   // Nothing: the copies are in host memory, and gone when an op returns.
-  Bytes workspace() const override { return {0}; }
 
  private:
   DeviceQueue& queue_;

@@ -23,7 +23,6 @@ class OpenClLauncher final : public KernelLauncher {
                       absl::Span<const KernelArgument> arguments) override;
   absl::StatusOr<Slice> Scratch(int index, Bytes size) override;
   Bytes scratch_size() const override;
-  bool counted() const override { return true; }
   bool has_f64() const override { return queue_.device().has_f64; }
   bool has_exact_f32() const override { return queue_.device().has_exact_f32; }
 

@@ -38,9 +38,8 @@ class KernelLauncher {
   enum ScratchIndex : int { kLogits, kPartials, kLibrary, kScratchIndexes };
   virtual absl::StatusOr<Slice> Scratch(int index, Bytes size) = 0;
 
-  // Bytes that Scratch holds, and whether the queue counts them among what is allocated.
+  // Bytes that Scratch holds, which the queue counts among what is allocated.
   virtual Bytes scratch_size() const = 0;
-  virtual bool counted() const { return false; }
 
   // Whether the device computes in f64; without it the ops that need it decline.
   virtual bool has_f64() const = 0;

@@ -43,8 +43,6 @@ class PortableOps final : public DecliningOps {
 #undef MEDLEY_OVERRIDE_OP
 
   void UseScratch(const OpScratch& scratch) override { set_aside_ = scratch.logits; }
-  // What the launcher holds beside what the queue counts.
-  Bytes workspace() const override { return launcher_.counted() ? Bytes{} : launcher_.scratch_size(); }
   OpHoldings held() const override { return {launcher_.scratch_size(), {}}; }
 
  private:

@@ -14,7 +14,6 @@ class ReferenceOps final : public Ops {
   MEDLEY_EACH_OP(MEDLEY_DECLARE_OP)
 #undef MEDLEY_DECLARE_OP
   void ParametersChanged() override {}
-  Bytes workspace() const override { return {0}; }
 
  private:
   // The argument check, then the queue's error.

@@ -16,12 +16,6 @@ void CandidateOps::UseScratch(const OpScratch& scratch) {
   for (const Candidate& candidate : candidates_) candidate.ops->UseScratch(scratch);
 }
 
-Bytes CandidateOps::workspace() const {
-  Bytes sum{0};
-  for (const Candidate& candidate : candidates_) sum.value += candidate.ops->workspace().value;
-  return sum;
-}
-
 OpHoldings CandidateOps::held() const {
   OpHoldings sum;
   for (const Candidate& candidate : candidates_) {

@@ -72,7 +72,6 @@ class CandidateOps : public UniformOps<CandidateOps> {
   void ParametersChanged() override;
   void ForgetParameters() override;
   void UseScratch(const OpScratch& scratch) override;
-  Bytes workspace() const override;
   OpHoldings held() const override;
 
  private:

@@ -18,7 +18,7 @@ class ScriptedOps final : public UniformOps<ScriptedOps> {
     return taken_.count(KindOf(args)) ? answer : absl::UnimplementedError(objection_);
   }
   void ParametersChanged() override { ++parameter_changes; }
-  Bytes workspace() const override { return workspace_; }
+  OpHoldings held() const override { return {workspace_, {}}; }
 
   std::vector<OpKind> asked;
   absl::Status answer;
@@ -102,13 +102,13 @@ TEST_CASE("the choice tells who took an op and why those before did not") {
   CHECK(none.objections.size() == 3);
 }
 
-TEST_CASE("all candidates hear of changed parameters, and their workspaces add up") {
+TEST_CASE("all candidates hear of changed parameters, and what they hold adds up") {
   Three three;
   three.ops.ParametersChanged();
   CHECK(three.first.parameter_changes == 1);
   CHECK(three.second.parameter_changes == 1);
   CHECK(three.third.parameter_changes == 1);
-  CHECK(three.ops.workspace() == KiB(3));
+  CHECK(three.ops.held().scratch == KiB(3));
 }
 
 // Fills by adding, whoever adds.

@@ -31,8 +31,6 @@ class ConvertingOps final : public UniformOps<ConvertingOps> {
   void ParametersChanged() override { inner_->ParametersChanged(); }
   void ForgetParameters() override { inner_->ForgetParameters(); }
   void UseScratch(const OpScratch& scratch) override;
-  // Without scratch of its own, which the queue counts.
-  Bytes workspace() const override { return inner_->workspace(); }
   OpHoldings held() const override;
 
  private:

@@ -307,11 +307,8 @@ class Ops {
   // do not find there they allocate what they then hold.
   virtual void UseScratch(const OpScratch& scratch) {}
 
-  // Bytes of scratch and kept copies that the ops hold beside what their queue counts as allocated, now.
-  virtual Bytes workspace() const = 0;
-
-  // What they hold in all, counted by the queue or not.
-  virtual OpHoldings held() const { return {workspace(), {}}; }
+  // What they hold now of their queue's memory, which counts it.
+  virtual OpHoldings held() const { return {}; }
 };
 
 }  // namespace medley

@@ -55,7 +55,6 @@ class DecliningOps : public UniformOps<DecliningOps> {
     return absl::UnimplementedError("no kernel");
   }
   void ParametersChanged() override {}
-  Bytes workspace() const override { return {0}; }
 };
 
 }  // namespace medley

@@ -28,7 +28,7 @@ absl::StatusOr<RankTaken> RunRank(const MemoryCase& of, Rank rank, Bytes limit, 
   for (int64_t step = 1; step <= kSteps; ++step)
     RETURN_IF_ERROR(executor.TrainStep(step, step < kSteps).status());
   taken.ops = device.ops->held();
-  taken.peak = device.queue->peak_allocated() + device.ops->workspace();
+  taken.peak = device.queue->peak_allocated();
   return taken;
 }
 

@@ -302,7 +302,7 @@ int Main(int argc, char** argv) {
       "best large matmul %.1f GFLOP/s; step %.0f ms, %.0f tokens/s, %.1f GFLOP/s = %.3f of it; workspace "
       "%s\n",
       peak * 1e-9, step * 1e3, options.batch * options.sequence / step, flops / step * 1e-9,
-      flops / step / peak, FormatBytes(ops.workspace()).c_str());
+      flops / step / peak, FormatBytes(ops.held().scratch).c_str());
   return 0;
 }
 

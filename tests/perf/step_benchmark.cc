@@ -141,7 +141,6 @@ class TimedOps final : public UniformOps<TimedOps> {
   void ParametersChanged() override { inner_->ParametersChanged(); }
   void ForgetParameters() override { inner_->ForgetParameters(); }
   void UseScratch(const OpScratch& scratch) override { inner_->UseScratch(scratch); }
-  Bytes workspace() const override { return inner_->workspace(); }
   OpHoldings held() const override { return inner_->held(); }
 
   void Forget() { times_.clear(); }
@@ -227,7 +226,7 @@ absl::Status Run(const Options& options) {
   if (is_cpu) peak = std::max(peak, BestMatmulFlops(precision));
   RETURN_IF_ERROR(status);
   const RankMemory predicted = MemoryOf(shape.model, shape.sequence, {all}, options.batch, buffers);
-  const Bytes peak_memory = device.queue->peak_allocated() + device.ops->workspace();
+  const Bytes peak_memory = device.queue->peak_allocated();
   const double flops = ModelFlops(shape) / best_step;
   std::printf("device %s\n", device.queue->name().c_str());
   std::printf("batch %d\nsequence %d\nstep_seconds %.3f\ntokens_per_second %.1f\n", options.batch,

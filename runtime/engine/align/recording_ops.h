@@ -71,7 +71,6 @@ class RecordingOps final : public UniformOps<RecordingOps> {
   void ParametersChanged() override { inner_->ParametersChanged(); }
   void ForgetParameters() override { inner_->ForgetParameters(); }
   void UseScratch(const OpScratch& scratch) override { inner_->UseScratch(scratch); }
-  Bytes workspace() const override { return inner_->workspace(); }
   OpHoldings held() const override { return inner_->held(); }
 
  private:

@@ -98,7 +98,6 @@ class FaultyOps final : public UniformOps<FaultyOps> {
     return status;
   }
   void ParametersChanged() override { inner_->ParametersChanged(); }
-  Bytes workspace() const override { return inner_->workspace(); }
 
  private:
   const std::unique_ptr<Ops> inner_;
