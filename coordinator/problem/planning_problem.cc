@@ -194,6 +194,11 @@ void AddShare(const AllowedDevice& device, const ModelShare& share, const std::v
               const TrainingSpec& spec, const Cluster& cluster, DeviceCost& cost) {
   std::optional<ShareCost> measured = MeasuredCost(*device.device, sizes, WithShare(spec, share), cluster);
   if (!measured) return;
+  // What was measured is a head by itself, which makes its logits once: three products. One that is shared makes them
+  // again, for their gradients need the sum over the logits of all ranks.
+  constexpr double kProductsOfSharedHead = 4, kProductsOfHead = 3;
+  for (BlockTimes& times : measured->times)
+    times.head.backward_seconds *= kProductsOfSharedHead / kProductsOfHead;
   measured->share = share;
   cost.shares.push_back(*std::move(measured));
 }

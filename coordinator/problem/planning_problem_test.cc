@@ -529,6 +529,9 @@ TEST_CASE("what a pinned plan shares has to be measured with its shares, and may
   REQUIRE(problem->devices[0].shares.size() == 1);
   CHECK(problem->devices[0].shares[0].share == half);
   CHECK(problem->devices[0].shares[0].times[0].layer.forward_seconds == Approx(0.02));
+  // Four products where a head by itself has three.
+  CHECK(problem->devices[0].shares[0].times[0].head.backward_seconds == Approx(0.01 * 4 / 3));
+  CHECK(problem->devices[1].times[0].head.backward_seconds == Approx(0.02));
   CHECK(problem->devices[1].times.size() == 1);
   CHECK(problem->devices[1].shares.size() == 1);
   CHECK(problem->devices[2].shares.empty());

@@ -57,6 +57,8 @@ class HostProducts final : public StridedMatmul {
     const bool few = args.n < 8 || args.k < 8 || args.m < 8;
     shapes.push_back({args.m, args.n, args.k});
     if (declines_few && few) return absl::UnimplementedError("few");
+    if (declines_weights && !few && args.transpose_a == Transpose::kYes)
+      return absl::UnimplementedError("weights");
     const Dtype dtype = TypeOf(args.precision);
     const std::vector<float> a = Read(args.a, dtype), b = Read(args.b, dtype);
     std::vector<float> c = Read(args.c, Dtype::kF32);
@@ -77,7 +79,7 @@ class HostProducts final : public StridedMatmul {
   }
 
   std::vector<std::array<int64_t, 3>> shapes;
-  bool declines_few = false;
+  bool declines_few = false, declines_weights = false;
 
  private:
   std::vector<float> Read(const Slice& slice, Dtype dtype) {
@@ -101,8 +103,10 @@ struct Results {
   std::vector<float> loss, log_sum_exp, target_logit, dx, dweight;  // of HeadLoss: loss, dx, dweight
 };
 
-// HeadLoss, or the two ops of a head that is shared, on the same made-up tensors.
-Results RunHead(DeviceQueue& queue, Ops& ops, int64_t vocabulary, Precision precision, bool shared) {
+// HeadLoss, or the two ops of a head that is shared, on the same made-up tensors. Where HeadLoss or HeadGradient does
+// not end well, `error` is set if it is given.
+Results RunHead(DeviceQueue& queue, Ops& ops, int64_t vocabulary, Precision precision, bool shared,
+                absl::Status* error = nullptr) {
   std::mt19937_64 random(7);
   std::normal_distribution<float> normal;
   const auto values = [&](int64_t count) {
@@ -141,18 +145,19 @@ Results RunHead(DeviceQueue& queue, Ops& ops, int64_t vocabulary, Precision prec
                               .precision = precision})
                 .ok());
   } else {
-    REQUIRE(ops.HeadLoss({.x = x,
-                          .weight = weight,
-                          .targets = of_targets,
-                          .loss_sum = loss,
-                          .dx = dx,
-                          .dweight = dweight,
-                          .rows = kRows,
-                          .columns = kColumns,
-                          .vocabulary = vocabulary,
-                          .gradient_scale = 0.5f,
-                          .precision = precision})
-                .ok());
+    const absl::Status status = ops.HeadLoss({.x = x,
+                                              .weight = weight,
+                                              .targets = of_targets,
+                                              .loss_sum = loss,
+                                              .dx = dx,
+                                              .dweight = dweight,
+                                              .rows = kRows,
+                                              .columns = kColumns,
+                                              .vocabulary = vocabulary,
+                                              .gradient_scale = 0.5f,
+                                              .precision = precision});
+    if (error != nullptr) *error = status;
+    REQUIRE((status.ok() || error != nullptr));
   }
   return {{static_cast<float>(tensors.Get<double>(loss)[0])},
           tensors.Get(log_sum_exp),
@@ -173,33 +178,38 @@ double Apart(const std::vector<float>& got, const std::vector<float>& want) {
   return apart / largest;
 }
 
-TEST_CASE("gradients of logits in 16 bits, in the place of the logits, agree with the reference") {
-  const auto opencl = LoadOpenCl();
-  const std::vector<OpenClDevice> devices =
-      opencl.ok() ? ListOpenClDevices(**opencl) : std::vector<OpenClDevice>{};
-  if (devices.empty()) {
-    Skipped("an OpenCL device", opencl.ok() ? "no driver" : std::string(opencl.status().message()));
-    return;
+// The ops under test on the first OpenCL device, with logits of 64 rows at a time, so that there are several parts.
+struct Bench {
+  explicit Bench(int64_t vocabulary)
+      : ops(*queue, *launcher, whole,
+            {.logits_limit = {4 * 64 * LogitsStride(vocabulary)}, .strided = &products}) {}
+
+  static std::vector<OpenClDevice> Devices() {
+    const auto opencl = LoadOpenCl();
+    return opencl.ok() ? ListOpenClDevices(**opencl) : std::vector<OpenClDevice>{};
   }
+
+  std::unique_ptr<OpenClQueue> queue = OpenClQueue::Create(**LoadOpenCl(), Devices()[0], MiB(64)).value();
+  std::unique_ptr<OpenClLauncher> launcher =
+      OpenClLauncher::Create(*queue, ProgramCache(ProgramCache::DefaultFolder())).value();
+  HostProducts products{*queue};
+  DecliningOps nothing;
+  PortableOps whole{*queue, *launcher, nothing};
+  PortableOps ops;
+};
+
+TEST_CASE("gradients of logits in 16 bits, in the place of the logits, agree with the reference") {
+  if (Bench::Devices().empty()) return Skipped("an OpenCL device", "there is none");
   const int64_t vocabulary = GENERATE(5, 24, 29, 2056, 2063);
   const Precision precision = GENERATE(Precision::kBf16, Precision::kF16);
   const bool shared = GENERATE(false, true), declines_few = GENERATE(false, true);
   CAPTURE(vocabulary, precision, shared, declines_few);
-  auto queue = OpenClQueue::Create(**opencl, devices[0], MiB(64));
-  REQUIRE(queue.ok());
-  auto launcher = OpenClLauncher::Create(**queue, ProgramCache(ProgramCache::DefaultFolder()));
-  REQUIRE(launcher.ok());
-  HostProducts products(**queue);
-  products.declines_few = declines_few;
+  Bench bench(vocabulary);
+  bench.products.declines_few = declines_few;
   HostQueue host("reference", MiB(64));
   ReferenceOps reference(host);
-  DecliningOps nothing;
-  // Logits of 64 rows at a time, so that there are several parts.
-  PortableOps whole(**queue, **launcher, nothing);
-  PortableOps ops(**queue, **launcher, whole,
-                  {.logits_limit = {4 * 64 * LogitsStride(vocabulary)}, .strided = &products});
   const Results want = RunHead(host, reference, vocabulary, Precision::kF32, shared);
-  const Results got = RunHead(**queue, ops, vocabulary, precision, shared);
+  const Results got = RunHead(*bench.queue, bench.ops, vocabulary, precision, shared);
   CHECK(Apart(got.loss, want.loss) < 4e-3);
   CHECK(Apart(got.dx, want.dx) < 2e-2);
   CHECK(Apart(got.dweight, want.dweight) < 2e-2);
@@ -208,13 +218,24 @@ TEST_CASE("gradients of logits in 16 bits, in the place of the logits, agree wit
     CHECK(Apart(got.target_logit, want.target_logit) < 2e-2);
   }
   // All products but those of the last few tokens are of sizes that tensor cores like.
-  REQUIRE(!products.shapes.empty());
-  if (vocabulary > 8) {
-    for (const auto& [m, n, k] : products.shapes) {
-      CAPTURE(m, n, k);
-      CHECK((n % 8 == 0 || n == vocabulary % 8 || n == kColumns));
-      CHECK((k % 8 == 0 || k == vocabulary % 8 || k == kColumns || k == kRows % 64));
-    }
+  REQUIRE(!bench.products.shapes.empty());
+  if (vocabulary < 8) return;
+  for (const auto& [m, n, k] : bench.products.shapes) {
+    CAPTURE(m, n, k);
+    CHECK((n % 8 == 0 || n == vocabulary % 8 || n == kColumns));
+    CHECK((k % 8 == 0 || k == vocabulary % 8 || k == kColumns || k == kRows % 64));
+  }
+}
+
+TEST_CASE("what is declined before anything was added is done otherwise; after that it is an error") {
+  if (Bench::Devices().empty()) return Skipped("an OpenCL device", "there is none");
+  absl::Status status;
+  for (const int64_t vocabulary : {24, 29}) {
+    Bench bench(vocabulary);
+    bench.products.declines_weights = true;
+    RunHead(*bench.queue, bench.ops, vocabulary, Precision::kBf16, /*shared=*/false, &status);
+    CAPTURE(vocabulary, status);
+    CHECK((vocabulary == 24 ? status.ok() : absl::IsInternal(status)));
   }
 }
 

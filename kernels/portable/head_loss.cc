@@ -54,7 +54,7 @@ absl::Status ForPartsOf(int64_t vocabulary, const LogitsShape& shape, const Work
   return work(0, vocabulary - few, Store::kAdd);
 }
 
-// A product of a later chunk that is declined: what the first have added cannot be taken back.
+// A product that is declined after others: what they have added cannot be taken back.
 absl::Status NotDeclined(absl::Status status) {
   return absl::IsUnimplemented(status) ? absl::InternalError(std::string(status.message())) : status;
 }
@@ -128,17 +128,20 @@ absl::Status AddGradients(const HeadMeans& means, const Args& args, const Logits
                            .b_constness = Constness::kParameter},
                           shape, stride, args.columns);
   }));
-  return ForPartsOf(args.vocabulary, shape, [&](int64_t first_token, int64_t tokens, Store) {
-    return means.Multiply({.a = of_tokens(first_token),
-                           .b = args.x.Sub(first * args.columns, rows * args.columns),
-                           .c = args.dweight.Sub(first_token * args.columns, tokens * args.columns),
-                           .m = tokens,
-                           .n = args.columns,
-                           .k = rows,
-                           .transpose_a = Transpose::kYes,
-                           .store = Store::kAdd,
-                           .precision = args.precision},
-                          shape, stride, args.columns);
+  return ForPartsOf(args.vocabulary, shape, [&](int64_t first_token, int64_t tokens, Store store) {
+    absl::Status status =
+        means.Multiply({.a = of_tokens(first_token),
+                        .b = args.x.Sub(first * args.columns, rows * args.columns),
+                        .c = args.dweight.Sub(first_token * args.columns, tokens * args.columns),
+                        .m = tokens,
+                        .n = args.columns,
+                        .k = rows,
+                        .transpose_a = Transpose::kYes,
+                        .store = Store::kAdd,
+                        .precision = args.precision},
+                       shape, stride, args.columns);
+    const bool is_second_part = store == Store::kAdd;
+    return is_second_part ? NotDeclined(std::move(status)) : status;
   });
 }
 
