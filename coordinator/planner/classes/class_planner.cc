@@ -36,6 +36,8 @@ constexpr int kManyDevices = 16;
 constexpr double kPromising = 0.9;
 // What is estimated to be so much slower than the fastest plan is not predicted.
 constexpr double kHopeless = 1.01, kAsFarShort = 1.03;
+// Shapes of searches that end no later than that tell what devices are worth.
+constexpr double kOfUse = 1.05;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
 constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
@@ -240,8 +242,10 @@ class Planning {
     most_stages_ = all.most_stages;
     most_routes_ = all.most_routes;
     for (const std::unique_ptr<Cut>& cut : all.cut) {
-      for (const RouteShape& shape : cut->search.Shapes())
-        known_shapes_.push_back(InAllKinds(cut->of.table, shape));
+      if (cut->search.relaxed_seconds() <= kOfUse * best_.step_seconds) {
+        for (const RouteShape& shape : cut->search.Shapes())
+          known_shapes_.push_back(InAllKinds(cut->of.table, shape));
+      }
       busy_seconds_ = std::min(busy_seconds_, cut->search.LowerBoundSeconds());  // of all degrees
     }
   }

@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/many_devices.h"
 #include "coordinator/planner/classes/master.h"
 #include "coordinator/planner/planner.h"
@@ -294,6 +296,51 @@ TEST_CASE("plans of many devices with layers in host memory are valid and are pr
   CHECK(planned >= 5);
   CHECK(replicas >= 2);
   CHECK(shared >= 2);
+}
+
+// Hosts of two devices, each a class of its own, for links are known pair by pair; the slowest takes `slowest` times as long as
+// the fastest. One device has no room for the embedding; two together do. What crosses hosts takes no time to speak of.
+PlanningProblem UnlikeHosts(int hosts, double slowest) {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 3, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 20000, .context = 16};
+  problem.shape.sequence = 16;
+  problem.shape.global_batch_sequences = 8 * hosts;
+  problem.micro_batch_sizes = {1, 2};
+  for (int d = 0; d < 2 * hosts; ++d) {
+    const double forward_seconds = 0.1 * (1 + (slowest - 1) * (d / 2) / hosts);
+    DeviceCost device{.name = absl::StrCat("n", d / 2, "/gpu", d % 2),
+                      .kind = slowest == 1 ? "kind" : absl::StrCat("kind ", d / 2),
+                      .processor = d,
+                      .host = d / 2,
+                      .room = {.memory = MiB(16)}};
+    ShareCost share{.share = AtOrigin(EvenShares(problem.shape.model, 2)[0]), .room = device.room};
+    for (const int size : problem.micro_batch_sizes) {
+      const double seconds = forward_seconds * size;
+      share.times.push_back({{}, {seconds, 2 * seconds, seconds}, {}});
+      device.times.push_back({{}, {2 * seconds, 4 * seconds, 2 * seconds}, {}});
+    }
+    device.shares.push_back(std::move(share));
+    problem.devices.push_back(std::move(device));
+  }
+  problem.links = DeviceLinks(2 * hosts);
+  const LinkModel between = LinkModel::Line(1e-6, 1e10), within = LinkModel::Line(1e-6, 1e11);
+  for (LinkCost& link : problem.links.each()) link = {between, between};
+  for (int host = 0; host < hosts; ++host) problem.links.Set(2 * host, 2 * host + 1, {within, within});
+  return problem;
+}
+
+TEST_CASE("many classes of few devices each are all used") {
+  const int hosts = GENERATE(9, 16);
+  const double slowest = GENERATE(1.0, 2.0);
+  CAPTURE(hosts, slowest);
+  const PlanningProblem problem = UnlikeHosts(hosts, slowest);
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  INFO(found->summary);
+  CHECK(FitsMemory(problem, found->plan));
+  CHECK(found->plan.routes.size() > static_cast<size_t>(hosts / 2));
+  CHECK(found->step_seconds < 1.1 * found->lower_bound_seconds);
 }
 
 TEST_CASE("layers live in host memory only where that is allowed, measured, and there is enough of it") {

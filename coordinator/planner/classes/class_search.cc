@@ -27,6 +27,8 @@ constexpr double kNearlyWorth = 1.15;
 constexpr double kWholeTolerance = 4e-3;
 constexpr size_t kNestedPlans = 2;
 constexpr size_t kMostWholeColumns = 160;
+// How many times as dear devices are that a route is to have only if it must.
+constexpr double kDear = 100;
 // Of so few routes each takes much of what there is of a class.
 constexpr int kFewRoutes = 8;
 
@@ -187,15 +189,33 @@ void ClassSearch::Spread(const ShapePricing& pricing, double most_pass_seconds,
   }
 }
 
+// What each device would do of a batch by the least time there is.
+std::vector<double> ClassSearch::LeastPrices() const {
+  std::vector<double> prices;
+  for (size_t c = 0; c < devices_.size(); ++c) {
+    const std::array<double, 3> least = LeastBlockSeconds(static_cast<int>(c));
+    const double of_sequence = least[0] + table_.problem().shape.model.layers * least[1] + least[2];
+    prices.push_back(of_sequence < kNever ? lower_bound_seconds_ / of_sequence : 0);
+  }
+  return prices;
+}
+
 void ClassSearch::Seed() {
-  // What each device would do by the least time there is, and parts of that: then shapes that do less are worth
-  // something, too.
+  // Parts of what devices would do, too: then shapes that do less are worth something.
   for (const double part : {1.0, 0.7, 0.4}) {
-    std::vector<double> prices;
-    for (size_t c = 0; c < devices_.size(); ++c) {
-      const std::array<double, 3> least = LeastBlockSeconds(static_cast<int>(c));
-      const double of_sequence = least[0] + table_.problem().shape.model.layers * least[1] + least[2];
-      prices.push_back(of_sequence < kNever ? part * lower_bound_seconds_ / of_sequence : 0);
+    std::vector<double> prices = LeastPrices();
+    for (double& price : prices) price *= part;
+    Price(lower_bound_seconds_, prices, -kNever);
+  }
+}
+
+// Of many classes the seeds may all want the same few, too few for so many routes: for each class, routes that have
+// others only where they must.
+void ClassSearch::SeedEachClass() {
+  for (size_t c = 0; c < devices_.size() && !stopped(); ++c) {
+    std::vector<double> prices = LeastPrices();
+    for (size_t other = 0; other < prices.size(); ++other) {
+      if (other != c) prices[other] *= kDear;
     }
     Price(lower_bound_seconds_, prices, -kNever);
   }
@@ -235,6 +255,10 @@ void ClassSearch::Relax() {
   if (pool_.empty()) Seed();
   if (cuts_.empty() && sums_.least_begin().empty()) AddAlike();
   double seconds = RelaxedSeconds();
+  if (seconds == kNever && devices_.size() > 1) {
+    SeedEachClass();
+    seconds = RelaxedSeconds();
+  }
   if (seconds == kNever) return;
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<int> numbers;

@@ -69,7 +69,9 @@ class ClassSearch {
   bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   void Spread(const ShapePricing& pricing, double most_pass_seconds, const std::vector<double>& device_prices,
               RouteShape& shape) const;
+  std::vector<double> LeastPrices() const;
   void Seed();
+  void SeedEachClass();
   // The shapes of so few routes that each takes an equal part of all devices.
   void AddAlike();
   bool LengthenSums(const std::vector<int>& columns, const std::vector<double>& amounts);
