@@ -149,9 +149,13 @@ exits_with() {
   is "ExitCode=$2:0" || fail "$1: did not end with status $2: $(scontrol --oneliner show job "$id" | grep -o 'JobState=[^ ]*\|ExitCode=[^ ]*' | paste -sd ' ')"
 }
 says() { grep -q "$2" "$work/$1.out" || fail "$1: its output does not say \"$2\""; }
-# Slurm keeps requeued jobs waiting for two minutes; here they need not.
+# Slurm keeps requeued jobs waiting for two minutes; here they need not. But a node launches nothing of a job that was killed
+# there within the same second, and then it has ended for good.
 start_again() {
+  local killed
   await "$work/$1.out" "job $id is back in the queue" is "JobState=PENDING"
+  killed=$SECONDS
+  await "$work/$1.out" "the second but one" eval '[ $((SECONDS - killed)) -ge 2 ]'
   await "$work/$1.out" "job $id starts again" eval 'scontrol update JobId=$id StartTime=now; is JobState=RUNNING'
 }
 # The first step of each attempt that trained, from the state that a job has left.
