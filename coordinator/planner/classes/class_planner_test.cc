@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -341,6 +343,95 @@ TEST_CASE("many classes of few devices each are all used") {
   CHECK(FitsMemory(problem, found->plan));
   CHECK(found->plan.routes.size() > static_cast<size_t>(hosts / 2));
   CHECK(found->step_seconds < 1.1 * found->lower_bound_seconds);
+}
+
+// Every unit of `units` a replica of the whole model, with micro-batches of `size` sequences dealt to whoever is done first.
+// `seconds`: what a unit takes of one. None: there are fewer micro-batches than replicas.
+std::optional<Plan> Replicas(const PlanningProblem& problem, const std::vector<std::vector<int>>& units,
+                             const std::vector<double>& seconds, int size) {
+  const int micro_batches = problem.shape.global_batch_sequences / size;
+  if (problem.shape.global_batch_sequences % size != 0 || micro_batches < static_cast<int>(units.size()))
+    return std::nullopt;
+  std::vector<int> counts(units.size());
+  for (int m = 0; m < micro_batches; ++m) {
+    size_t soonest = 0;
+    for (size_t u = 1; u < units.size(); ++u) {
+      if ((counts[u] + 1) * seconds[u] < (counts[soonest] + 1) * seconds[soonest]) soonest = u;
+    }
+    ++counts[soonest];
+  }
+  Plan plan;
+  for (size_t u = 0; u < units.size(); ++u) {
+    if (counts[u] == 0) continue;
+    Unit unit{.chunks = {{0, problem.shape.model.blocks()}}};
+    for (const int device : units[u]) unit.devices.push_back(problem.devices[device].name);
+    plan.routes.push_back({.units = {static_cast<int>(plan.units.size())},
+                           .micro_batches = counts[u],
+                           .micro_batch_sequences = size});
+    plan.units.push_back(std::move(unit));
+  }
+  return plan;
+}
+
+// The least that replicas of single devices, or of those of a host, take, if they fit.
+double SimpleReplicasSeconds(const PlanningProblem& problem, AlikeRoutePredictor& predictor) {
+  double least = std::numeric_limits<double>::infinity();
+  std::map<int, std::vector<int>> hosts;
+  std::vector<std::vector<int>> alone, whole;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    alone.push_back({d});
+    hosts[problem.devices[d].host].push_back(d);
+  }
+  for (const auto& [host, devices] : hosts) whole.push_back(devices);
+  for (const auto& units : {alone, whole}) {
+    for (size_t index = 0; index < problem.micro_batch_sizes.size(); ++index) {
+      std::vector<double> seconds;
+      for (const std::vector<int>& devices : units) {
+        const DeviceCost& device = problem.devices[devices[0]];
+        const ModelShare share =
+            AtOrigin(EvenShares(problem.shape.model, static_cast<int>(devices.size()))[0]);
+        const auto shared = std::find_if(device.shares.begin(), device.shares.end(),
+                                         [&](const ShareCost& cost) { return cost.share == share; });
+        if (devices.size() > 1 && shared == device.shares.end()) break;
+        const BlockTimes& times = devices.size() > 1 ? shared->times[index] : device.times[index];
+        seconds.push_back(times.embedding.Seconds() + times.head.Seconds() +
+                          problem.shape.model.layers * times.layer.Seconds());
+      }
+      if (seconds.size() < units.size()) continue;
+      const std::optional<Plan> plan = Replicas(problem, units, seconds, problem.micro_batch_sizes[index]);
+      if (!plan || !FitsMemory(problem, *plan)) continue;
+      const auto predicted = predictor.Predict(*plan);
+      if (predicted.ok()) least = std::min(least, predicted->step_seconds);
+    }
+  }
+  return least;
+}
+
+// The same links pair by pair: then hosts are classes of their own, however alike they are.
+void TellHostsApart(PlanningProblem& problem) {
+  const auto devices = static_cast<int>(problem.devices.size());
+  DeviceLinks links(devices);
+  for (int a = 0; a < devices; ++a) {
+    for (int b = 0; b < a; ++b) links.Set(a, b, problem.links.Between(a, b));
+  }
+  problem.links = std::move(links);
+}
+
+TEST_CASE("no simple plan of replicas is faster by much") {
+  int compared = 0;
+  for (uint64_t seed = 200; seed < 250; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 18 + static_cast<int>(seed % 3) * 6);
+    if (seed % 2 == 0) TellHostsApart(problem);
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (!found.ok()) continue;
+    AlikeRoutePredictor predictor(problem);
+    const double simple = SimpleReplicasSeconds(problem, predictor);
+    if (!(simple < 1e30)) continue;
+    ++compared;
+    INFO("seed " << seed << ", " << found->summary);
+    CHECK(found->step_seconds <= 1.05 * simple);
+  }
+  CHECK(compared > 10);
 }
 
 TEST_CASE("layers live in host memory only where that is allowed, measured, and there is enough of it") {
