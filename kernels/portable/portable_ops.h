@@ -17,10 +17,12 @@ class StridedMatmul {
 // Every op by the kernels of kernels/portable/source, computed in f32 whatever the precision asked for: the complete
 // set for any device that has a KernelLauncher, to stand behind its vendor's library.
 //
-// Besides the contract of Ops, ops decline with Unimplemented where the device lacks something:
-//   HeadLoss, HeadStatistics, JoinHeadStatistics, SquaredNorm     f64;
-//   AdamW                     exact f32;
-//   AttentionForward/Backward head_size above 256.
+// Besides the contract of Ops, ops decline with Unimplemented what the device lacks and what there is no kernel for:
+//   Matmul, AttentionForward/Backward                          tensors narrower than f32;
+//   others over activations                                    tensors of several types;
+//   HeadLoss, HeadStatistics, JoinHeadStatistics, SquaredNorm  without f64;
+//   AdamW                                                      without exact f32;
+//   AttentionForward/Backward                                  head_size above 256.
 class PortableOps final : public DecliningOps {
  public:
   struct Options {
