@@ -56,7 +56,7 @@ class ClassSearch {
     std::vector<double> after_seconds;
     double Price(const std::vector<double>& prices) const;  // of what it uses, in sequences
     double SequencesBy(double seconds) const {
-      return clock.sequences() * clock.MicroBatchesBy(seconds, after_seconds);
+      return static_cast<double>(clock.sequences()) * clock.MicroBatchesBy(seconds, after_seconds);
     }
   };
   std::vector<MasterColumn> MasterColumnsBy(double seconds, std::vector<int>& numbers) const;

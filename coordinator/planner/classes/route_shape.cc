@@ -127,8 +127,9 @@ int RouteClock::MicroBatchesBy(double seconds, const std::vector<double>& after_
   const int tabulated = static_cast<int>(last_backwards_.size());
   const double at_last = Seconds(tabulated, after_seconds);
   if (at_last <= seconds) {
+    constexpr double kMostMicroBatches = 1 << 20;  // more than any batch has
     const double more = period_seconds_ > 0 ? std::floor((seconds - at_last) / period_seconds_) : 0;
-    return tabulated + static_cast<int>(more);
+    return tabulated + static_cast<int>(std::min(more, kMostMicroBatches));
   }
   int low = 0, high = tabulated;  // done by then, and not
   while (high - low > 1) {
