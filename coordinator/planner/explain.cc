@@ -195,13 +195,13 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
       reductions.begin(), reductions.end(), [](const ReductionChoice& a, const ReductionChoice& b) {
         return a.elements != b.elements ? a.elements < b.elements : a.holders.size() < b.holders.size();
       });
+  ASSIGN_OR_RETURN(const std::vector<int> device_of_rank, DevicesOfRanks(problem, plan));
+  const int at_once = SumsAtOnce(problem, plan, device_of_rank).Over(largest.holders);
   std::vector<int> devices;
   std::vector<std::string> names;
   for (const Rank rank : largest.holders) {
-    const auto named = [&](const DeviceCost& device) { return device.name == DeviceOf(plan, rank); };
-    const auto device = std::find_if(problem.devices.begin(), problem.devices.end(), named);
-    devices.push_back(static_cast<int>(device - problem.devices.begin()));
-    names.push_back(device->name);
+    devices.push_back(device_of_rank[rank]);
+    names.push_back(problem.devices[devices.back()].name);
   }
   const double bytes = problem.wire_bytes_per_element * static_cast<double>(largest.elements);
   std::string text = absl::StrCat(
@@ -218,7 +218,7 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
     if (algorithm == largest.choice.algorithm) continue;
     // Where nothing shows how to nest it, a hierarchy is a ring.
     if (algorithm == CollectiveAlgorithm::kHierarchical && !choosing.Nests(devices)) continue;
-    const CollectiveChoice other = choosing.Choose(devices, largest.elements, algorithm);
+    const CollectiveChoice other = choosing.Choose(devices, largest.elements, at_once, algorithm);
     others.push_back(absl::StrCat(NameOf(algorithm), " would take ", Seconds(other.predicted_seconds)));
   }
   if (!others.empty()) absl::StrAppend(&text, "; ", absl::StrJoin(others, ", "));

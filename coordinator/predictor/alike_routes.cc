@@ -13,6 +13,7 @@
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/group_sums.h"
 #include "coordinator/predictor/step_simulator.h"
+#include "coordinator/predictor/sums_in_turn.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
@@ -27,6 +28,7 @@ struct StageGroup {
   std::vector<int> devices;  // the first rank's of each route's unit
   BlockRange blocks;
   int degree = 1;
+  int ranks_on_host = 1;  // of each unit, beside the first one
   double last_backward_seconds = 0;
   // Of the last micro-batch, of the stage's blocks before each of them.
   std::vector<double> backward_before_seconds;
@@ -69,6 +71,12 @@ struct Bucket {
   double sum_seconds = 0;
 };
 
+struct AlikeHosts {
+  int cards = -1;           // of one of them, CardUse's number; -1: nothing is known
+  std::vector<int> groups;  // of stages, that have devices on each
+  int count = 0;
+};
+
 class AlikeRoutes {
  public:
   AlikeRoutes(AlikeRoutePredictor& predictor, const Plan& plan)
@@ -78,6 +86,7 @@ class AlikeRoutes {
     RETURN_IF_ERROR(FindKinds());
     for (const auto& [key, routes] : routes_of_kind_) RETURN_IF_ERROR(AddKind(key.first, routes));
     FindBuckets();
+    FindHosts();
     if (plan_.shards_optimizer) GatherParameters();
     SumGradients();
     return AlikePrediction{EndSeconds(), static_cast<int>(routes_of_kind_.size())};
@@ -154,6 +163,12 @@ class AlikeRoutes {
         group.devices.push_back(devices_of_unit_[plan_.routes[r].units[s].value()].front());
       group.blocks = unit.chunks[0];
       group.degree = static_cast<int>(unit.devices.size());
+      const std::vector<int>& ranks = devices_of_unit_[route.units[s].value()];
+      const int host = problem_.devices[ranks.front()].host;
+      group.ranks_on_host =
+          host < 0 ? 1 : static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int device) {
+            return problem_.devices[device].host == host;
+          }));
       const Rank rank = FirstRankOf(plan, static_cast<int>(s));
       group.last_backward_seconds = last_backwards[s];
       RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences, group));
@@ -283,14 +298,15 @@ class AlikeRoutes {
 
   void FindBuckets(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {
     const int members = Members(holders);
-    int finest = 1, least_degree = std::numeric_limits<int>::max();
+    int finest = 1, least_degree = std::numeric_limits<int>::max(), at_once = least_degree;
     std::vector<int> devices;
     for (const int g : holders) {
       finest = std::max(finest, groups_[g].degree);
       least_degree = std::min(least_degree, groups_[g].degree);
+      at_once = std::min(at_once, groups_[g].ranks_on_host);
       devices.insert(devices.end(), groups_[g].devices.begin(), groups_[g].devices.end());
     }
-    GroupSums& sums = predictor_.SumsOver(std::move(devices));
+    GroupSums& sums = predictor_.SumsOver(std::move(devices), at_once);
     for (const auto& [first, end] : CutIntoBuckets(problem_.shape.model, first_segment, end_segment)) {
       Bucket bucket{holders, members, first, end, 0, 0};
       for (SegmentId s = first; s < end; ++s) bucket.elements += SegmentElements(problem_.shape.model, s);
@@ -309,20 +325,22 @@ class AlikeRoutes {
   // it uses; whatever a route's first micro-batch is late by on one of its stages, all of the route is late by at most.
   void GatherParameters() {
     const ModelConfig& model = problem_.shape.model;
-    std::vector<double> free_seconds(groups_.size(), 0);
     std::vector<std::vector<double>> there_seconds;  // of each block of each group
     for (const StageGroup& group : groups_) there_seconds.emplace_back(group.blocks.size(), 0);
+    std::vector<const Bucket*> gathered;
+    std::vector<SumInTurn> gathers;
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
       if (bucket->members < 2) continue;
-      double end_seconds = 0;
-      for (const int g : bucket->holders) end_seconds = std::max(end_seconds, free_seconds[g]);
-      end_seconds += bucket->sum_seconds / 2;  // the other half scatters sums
-      for (const int g : bucket->holders) {
-        free_seconds[g] = end_seconds;
+      gathered.push_back(&*bucket);
+      gathers.push_back(SumOf(*bucket, bucket->sum_seconds / 2, 0));  // the other half scatters sums
+    }
+    RunInTurn(static_cast<int>(groups_.size()), static_cast<int>(hosts_.size()), gathers);
+    for (size_t i = 0; i < gathers.size(); ++i) {
+      for (const int g : gathers[i].holders) {
         const BlockRange& blocks = groups_[g].blocks;
         for (BlockId block = blocks.first; block < blocks.end; ++block) {
-          if (HoldsAny(model, {{block, block + 1}}, bucket->first_segment, bucket->end_segment))
-            there_seconds[g][block - blocks.first] = end_seconds;
+          if (HoldsAny(model, {{block, block + 1}}, gathered[i]->first_segment, gathered[i]->end_segment))
+            there_seconds[g][block - blocks.first] = gathers[i].end_seconds;
         }
       }
     }
@@ -340,6 +358,7 @@ class AlikeRoutes {
   }
 
   void SumGradients() {
+    std::vector<SumInTurn> sums;
     for (const Bucket& bucket : buckets_) {
       double start = 0;
       for (const int g : bucket.holders) {
@@ -349,14 +368,58 @@ class AlikeRoutes {
                                                          : 0;
         group.norm_seconds +=
             counted * static_cast<double>(bucket.elements / group.degree) * group.norm_seconds_per_parameter;
-        start = std::max({start, group.free_seconds, CompleteSeconds(group, bucket.first_segment)});
+        start = std::max(start, CompleteSeconds(group, bucket.first_segment));
       }
-      if (bucket.members < 2) continue;
       const double part = plan_.shards_optimizer ? 0.5 : 1;  // the other half gathers parameters
-      for (const int g : bucket.holders) {
+      if (bucket.members > 1) sums.push_back(SumOf(bucket, part * bucket.sum_seconds, start));
+    }
+    RunInTurn(static_cast<int>(groups_.size()), static_cast<int>(hosts_.size()), sums);
+    for (const SumInTurn& sum : sums) {
+      for (const int g : sum.holders) {
         groups_[g].sums = true;
-        groups_[g].free_seconds = start + part * bucket.sum_seconds;
+        groups_[g].free_seconds = std::max(groups_[g].free_seconds, sum.end_seconds);
       }
+    }
+  }
+
+  // A sum of a bucket, or a part of one.
+  SumInTurn SumOf(const Bucket& bucket, double work_seconds, double ready_seconds) const {
+    SumInTurn sum{bucket.holders, ready_seconds, work_seconds};
+    const auto held = [&](const AlikeHosts& hosts) {
+      return std::any_of(hosts.groups.begin(), hosts.groups.end(), [&](int g) {
+        return std::find(bucket.holders.begin(), bucket.holders.end(), g) != bucket.holders.end();
+      });
+    };
+    int count = 0;
+    for (const AlikeHosts& hosts : hosts_) count += held(hosts) ? hosts.count : 0;
+    const double bytes = problem_.wire_bytes_per_element * static_cast<double>(bucket.elements) *
+                         work_seconds / bucket.sum_seconds;
+    for (size_t h = 0; h < hosts_.size() && bucket.sum_seconds > 0; ++h) {
+      // One group's sums follow each other.
+      if (hosts_[h].cards < 0 || hosts_[h].groups.size() < 2 || !held(hosts_[h])) continue;
+      sum.card_parts.push_back(
+          {static_cast<int>(h), predictor_.cards().Part(hosts_[h].cards, count, bytes, work_seconds)});
+    }
+    return sum;
+  }
+
+  // Hosts of the same groups of stages and cards, of which one tells what their sums take from each other.
+  void FindHosts() {
+    std::map<int, std::pair<int, std::set<int>>> by_host;  // one that has cards, and groups
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (const int d : groups_[g].devices) {
+        const int host = problem_.devices[d].host;
+        auto& of_host = by_host[host >= 0 ? host : -1 - d];
+        of_host.first = predictor_.cards().HostOf(d);
+        of_host.second.insert(static_cast<int>(g));
+      }
+    }
+    std::map<std::pair<double, std::set<int>>, size_t> known;
+    for (const auto& [host, of] : by_host) {
+      const double rate = of.first < 0 ? 0 : predictor_.cards().BytesPerSecond(of.first);
+      const auto [place, inserted] = known.try_emplace({rate, of.second}, hosts_.size());
+      if (inserted) hosts_.push_back({of.first, {of.second.begin(), of.second.end()}});
+      ++hosts_[place->second].count;
     }
   }
 
@@ -380,6 +443,7 @@ class AlikeRoutes {
   std::map<int, int> used_on_host_;
   std::vector<StageGroup> groups_;  // the stages of one kind of routes follow each other
   std::vector<Bucket> buckets_;     // in the order of their sums
+  std::vector<AlikeHosts> hosts_;
 };
 
 }  // namespace
@@ -388,7 +452,8 @@ AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
     : problem_(problem),
       classes_(DeviceClassesOf(problem)),
       class_of_(problem.devices.size()),
-      samples_(problem, class_of_) {
+      samples_(problem, class_of_),
+      cards_(problem) {
   for (size_t c = 0; c < classes_.size(); ++c) {
     for (const std::vector<int>& host : classes_[c].hosts) {
       for (const int d : host) class_of_[d] = static_cast<int>(c);
@@ -403,7 +468,7 @@ int AlikeRoutePredictor::DeviceNamed(const std::string& name) const {
   return found == device_by_name_.end() ? -1 : found->second;
 }
 
-GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices) {
+GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices, int at_once) {
   std::map<int, std::vector<int>> by_host;
   std::vector<std::vector<int>> make_up;
   std::sort(devices.begin(), devices.end());
@@ -420,8 +485,8 @@ GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices) {
     make_up.push_back(std::move(classes));
   }
   std::sort(make_up.begin(), make_up.end());
-  std::unique_ptr<GroupSums>& sums = sums_[std::move(make_up)];
-  if (sums == nullptr) sums = std::make_unique<GroupSums>(samples_, std::move(devices), kMostSummed);
+  std::unique_ptr<GroupSums>& sums = sums_[{at_once, std::move(make_up)}];
+  if (sums == nullptr) sums = std::make_unique<GroupSums>(samples_, std::move(devices), kMostSummed, at_once);
   return *sums;
 }
 

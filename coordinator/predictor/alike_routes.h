@@ -3,9 +3,11 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/predictor/card_use.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/group_sums.h"
@@ -43,10 +45,12 @@ class AlikeRoutePredictor {
   const std::vector<DeviceClass>& classes() const { return classes_; }
   int ClassOf(int device) const { return class_of_[device]; }
   int DeviceNamed(const std::string& name) const;  // -1: there is none
-  // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host.
-  GroupSums& SumsOver(std::vector<int> devices);
+  // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host;
+  // so many such sums share the cards of these hosts.
+  GroupSums& SumsOver(std::vector<int> devices, int at_once = 1);
   // What is known of sums over some of them.
   SumSamples& samples() { return samples_; }
+  const CardUse& cards() const { return cards_; }
   // What was simulated of such a route by itself; empty: nothing yet.
   std::vector<double>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
 
@@ -57,7 +61,8 @@ class AlikeRoutePredictor {
   std::unordered_map<std::string, int> device_by_name_;
   std::unordered_map<std::string, std::vector<double>> last_backwards_;
   SumSamples samples_;
-  std::map<std::vector<std::vector<int>>, std::unique_ptr<GroupSums>> sums_;
+  const CardUse cards_;
+  std::map<std::pair<int, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;
 };
 
 constexpr int kMostSummed = 16;

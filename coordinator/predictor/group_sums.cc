@@ -21,23 +21,23 @@ constexpr size_t kMostHosts = 8;
 
 }  // namespace
 
-SumSample::SumSample(const PlanningProblem& problem, const std::vector<int>& devices)
-    : problem_(OnDevices(problem, devices)), reductions_(problem_), all_(devices.size()) {
+SumSample::SumSample(const PlanningProblem& problem, const std::vector<int>& devices, int at_once)
+    : problem_(OnDevices(problem, devices)), reductions_(problem_), all_(devices.size()), at_once_(at_once) {
   std::iota(all_.begin(), all_.end(), 0);
 }
 
 double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
   const auto [entry, inserted] = seconds_.try_emplace({elements, algorithm}, 0);
   if (inserted) {
-    entry->second = algorithm ? reductions_.Choose(all_, elements, algorithm).predicted_seconds
-                              : reductions_.Seconds(reductions_.GroupOf(all_), elements);
+    entry->second = algorithm ? reductions_.Choose(all_, elements, at_once_, algorithm).predicted_seconds
+                              : reductions_.Seconds(reductions_.GroupOf(all_, at_once_), elements);
   }
   return entry->second;
 }
 
 bool SumSample::is_flat() { return reductions_.WaysIn(reductions_.GroupOf(all_)) == members(); }
 
-SumSample& SumSamples::Of(const std::vector<int>& devices, int most) {
+SumSample& SumSamples::Of(const std::vector<int>& devices, int most, int at_once) {
   std::vector<int> chosen;
   const size_t count = std::min<size_t>(devices.size(), most);
   std::vector<std::pair<int, int>> made_up;
@@ -50,19 +50,21 @@ SumSample& SumSamples::Of(const std::vector<int>& devices, int most) {
         hosts.try_emplace(host < 0 ? alone-- : host, static_cast<int>(hosts.size())).first->second;
     made_up.push_back({class_of_[device], number});
   }
-  std::unique_ptr<SumSample>& sample = samples_[std::move(made_up)];
-  if (sample == nullptr) sample = std::make_unique<SumSample>(problem_, chosen);
+  std::unique_ptr<SumSample>& sample = samples_[{at_once, std::move(made_up)}];
+  if (sample == nullptr) sample = std::make_unique<SumSample>(problem_, chosen, at_once);
   return *sample;
 }
 
-GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact)
-    : problem_(samples.problem()), devices_(std::move(devices)), whole_(&samples.Of(devices_, most_exact)) {
+GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once)
+    : problem_(samples.problem()),
+      devices_(std::move(devices)),
+      whole_(&samples.Of(devices_, most_exact, at_once)) {
   if (static_cast<int>(devices_.size()) <= most_exact) return;
-  half_ = &samples.Of(devices_, most_exact / 2);
-  FindHosts(samples, most_exact);
+  half_ = &samples.Of(devices_, most_exact / 2, at_once);
+  FindHosts(samples, most_exact, at_once);
 }
 
-void GroupSums::FindHosts(SumSamples& samples, int most_exact) {
+void GroupSums::FindHosts(SumSamples& samples, int most_exact, int at_once) {
   const PlanningProblem& problem = samples.problem();
   std::map<int, std::vector<int>> by_host;
   int alone = -1;
@@ -73,18 +75,18 @@ void GroupSums::FindHosts(SumSamples& samples, int most_exact) {
   if (by_host.size() < 2 || by_host.size() == devices_.size()) return;
   std::vector<int> first;
   std::set<std::vector<int>> known;
-  int fewest_ways = std::numeric_limits<int>::max();
+  double fewest_ways = std::numeric_limits<double>::infinity();
   size_t most_members = 1;
   for (const auto& [host, devices] : by_host) {
     first.push_back(devices.front());
-    const int cards = problem.devices[devices.front()].network_cards;
-    fewest_ways = std::min(fewest_ways, std::clamp(cards, 1, static_cast<int>(devices.size())));
+    const double cards = std::max(1, problem.devices[devices.front()].network_cards);
+    fewest_ways = std::min({fewest_ways, cards / at_once, static_cast<double>(devices.size())});
     most_members = std::max(most_members, devices.size());
     std::vector<int> make_up;
     for (const int d : devices) make_up.push_back(problem.links.EndOf(d));
     if (devices.size() < 2 || hosts_.size() == kMostHosts || !known.insert(std::move(make_up)).second)
       continue;
-    hosts_.push_back(&samples.Of(devices, most_exact));
+    hosts_.push_back(&samples.Of(devices, most_exact, /*at_once=*/1));
   }
   members_of_host_ = static_cast<double>(most_members);
   ways_out_ = fewest_ways;

@@ -14,7 +14,8 @@ namespace medley {
 // A few devices, and what sums over all of them take. What was asked once is remembered.
 class SumSample {
  public:
-  SumSample(const PlanningProblem& problem, const std::vector<int>& devices);
+  // `at_once`: how many sums like these share the cards of their hosts (Reductions::GroupOf).
+  SumSample(const PlanningProblem& problem, const std::vector<int>& devices, int at_once);
 
   int members() const { return static_cast<int>(all_.size()); }
   // By that algorithm; none: by the one that is chosen, or the problem's forced one.
@@ -26,6 +27,7 @@ class SumSample {
   const PlanningProblem problem_;
   Reductions reductions_;
   std::vector<int> all_;
+  const int at_once_;
   std::map<std::pair<int64_t, std::optional<CollectiveAlgorithm>>, double> seconds_;
 };
 
@@ -38,13 +40,13 @@ class SumSamples {
 
   const PlanningProblem& problem() const { return problem_; }
   // Of as many devices at most, taken evenly out of these.
-  SumSample& Of(const std::vector<int>& devices, int most);
+  SumSample& Of(const std::vector<int>& devices, int most, int at_once);
 
  private:
   const PlanningProblem& problem_;
   const std::vector<int>& class_of_;
-  // By the class of each and the number of its host among them.
-  std::map<std::vector<std::pair<int, int>>, std::unique_ptr<SumSample>> samples_;
+  // By how many sum at once, and the class of each and the number of its host among them.
+  std::map<std::pair<int, std::vector<std::pair<int, int>>>, std::unique_ptr<SumSample>> samples_;
 };
 
 // What sums of gradients take over one set of devices that may be large.
@@ -54,7 +56,8 @@ class GroupSums {
   // half as many and as many, taken evenly out of them; or, where hosts have several and that is faster, they are those
   // of a hierarchy: rings within hosts, and what each of a host's devices then has summed with one of each other host,
   // as many at a time as there are cards. All wait for the host with the fewest: all of the vector leaves and enters it.
-  GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact);
+  // `at_once`: so many such sums share the cards of their hosts (Reductions::GroupOf).
+  GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once = 1);
 
   // To sum a vector of so many elements.
   double Seconds(int64_t elements);
@@ -64,7 +67,7 @@ class GroupSums {
   double At(int64_t elements);
   double Extrapolated(int64_t elements) const;
   double Hierarchical(int64_t elements);
-  void FindHosts(SumSamples& samples, int most_exact);
+  void FindHosts(SumSamples& samples, int most_exact, int at_once);
 
   const PlanningProblem& problem_;
   std::vector<int> devices_;
@@ -72,7 +75,7 @@ class GroupSums {
   SumSample* half_ = nullptr;          // of half as many; null: `whole_` is all
   std::vector<SumSample*> hosts_;      // one of each make-up; none: no hierarchy
   double members_of_host_ = 1;         // of the largest host, whose devices have the smallest parts
-  double ways_out_ = 1;                // of the host with the fewest
+  double ways_out_ = 1;                // of the host with the fewest, or its part of them
   std::unique_ptr<GroupSums> across_;  // of one device of each host
   std::map<int64_t, double> seconds_;
 };

@@ -1,6 +1,7 @@
 #include "coordinator/predictor/reductions.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -81,9 +82,10 @@ std::vector<int> Reductions::Canonical(const std::vector<int>& devices) const {
   return sorted;
 }
 
-CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices) const {
+CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices, int at_once) const {
   CollectiveProblem problem;
   problem.members = static_cast<int>(devices.size());
+  problem.groups_at_once = at_once;
   problem.wire_bytes_per_element = problem_.wire_bytes_per_element;
   for (const int a : devices) {
     problem.host_of_member.push_back(hosts_[a]);
@@ -133,16 +135,17 @@ double Reductions::CopySeconds(int group, double stored_bytes, double fetched_by
   return slowest_seconds;
 }
 
-int Reductions::GroupOf(const std::vector<int>& devices) {
+int Reductions::GroupOf(const std::vector<int>& devices, int at_once) {
   std::vector<int> key;
-  key.reserve(devices.size());
+  key.reserve(devices.size() + 1);
   for (const int d : devices) key.push_back(classes_[d]);
   std::sort(key.begin(), key.end());
+  key.push_back(at_once);
   const auto [entry, inserted] =
       group_by_classes_.try_emplace(std::move(key), static_cast<int>(groups_.size()));
   if (inserted) {
     Group& group = groups_.emplace_back();
-    group.problem = ProblemOf(Canonical(devices));
+    group.problem = ProblemOf(Canonical(devices), at_once);
     group.copies = CopiesOf(devices);
     group.ways_in = group.problem.members;
     const std::vector<int>& cards = group.problem.cards_of_member;
@@ -207,21 +210,21 @@ double Reductions::ExchangeSeconds(int group, const GroupExchange& exchange) {
   return HalfRingSeconds(group, exchange.kind, exchange.bytes());
 }
 
-CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t elements,
+CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t elements, int at_once,
                                     std::optional<CollectiveAlgorithm> algorithm) const {
-  return ChooseFor(devices, elements, problem_.wire_bytes_per_element, algorithm);
+  return ChooseFor(devices, elements, problem_.wire_bytes_per_element, at_once, algorithm);
 }
 
 CollectiveChoice Reductions::ChooseExchange(const std::vector<int>& devices, int64_t elements,
                                             Dtype dtype) const {
-  return ChooseFor(devices, elements, static_cast<double>(SizeOf(dtype).value), std::nullopt);
+  return ChooseFor(devices, elements, static_cast<double>(SizeOf(dtype).value), /*at_once=*/1, std::nullopt);
 }
 
 CollectiveChoice Reductions::ChooseFor(const std::vector<int>& devices, int64_t elements,
-                                       double wire_bytes_per_element,
+                                       double wire_bytes_per_element, int at_once,
                                        std::optional<CollectiveAlgorithm> algorithm) const {
   const std::vector<int> canonical = Canonical(devices);
-  CollectiveProblem problem = ProblemOf(canonical);
+  CollectiveProblem problem = ProblemOf(canonical, at_once);
   problem.elements = elements;
   problem.wire_bytes_per_element = wire_bytes_per_element;
   CollectiveChoice choice = ChooseAllReduce(problem, algorithm);
@@ -245,9 +248,6 @@ CollectiveChoice Reductions::ChooseFor(const std::vector<int>& devices, int64_t 
   return choice;
 }
 
-namespace {
-
-// The devices of a plan's ranks, as indices into PlanningProblem::devices.
 absl::StatusOr<std::vector<int>> DevicesOfRanks(const PlanningProblem& problem, const Plan& plan) {
   std::map<std::string, int> device_by_name;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d)
@@ -266,11 +266,29 @@ absl::StatusOr<std::vector<int>> DevicesOfRanks(const PlanningProblem& problem, 
   return devices;
 }
 
-}  // namespace
+SumsAtOnce::SumsAtOnce(const PlanningProblem& problem, const Plan& plan, const std::vector<int>& devices) {
+  for (const Unit& unit : plan.units) {
+    const size_t first = beside_.size(), end = first + unit.devices.size();
+    for (size_t rank = first; rank < end; ++rank) {
+      const int host = problem.devices[devices[rank]].host;
+      int beside = 0;
+      for (size_t other = first; other < end; ++other)
+        beside += other == rank || (host >= 0 && problem.devices[devices[other]].host == host);
+      beside_.push_back(beside);
+    }
+  }
+}
+
+int SumsAtOnce::Over(const std::vector<Rank>& holders) const {
+  int fewest = std::numeric_limits<int>::max();
+  for (const Rank holder : holders) fewest = std::min(fewest, beside_[holder]);
+  return fewest;
+}
 
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {
   ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(problem, plan));
   const Reductions choosing(problem);
+  const SumsAtOnce at_once(problem, plan, devices);
   std::vector<ReductionChoice> reductions;
   std::set<std::pair<std::vector<Rank>, int64_t>> seen;
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
@@ -278,7 +296,8 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
       if (slice.holders.size() < 2 || !seen.emplace(slice.holders, slice.elements).second) continue;
       std::vector<int> holders;
       for (const Rank holder : slice.holders) holders.push_back(devices[holder]);
-      reductions.push_back({slice.holders, slice.elements, choosing.Choose(holders, slice.elements)});
+      reductions.push_back({slice.holders, slice.elements,
+                            choosing.Choose(holders, slice.elements, at_once.Over(slice.holders))});
     }
   }
   return reductions;

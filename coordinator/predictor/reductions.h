@@ -40,8 +40,9 @@ class Reductions {
 
   // Devices of one class can change places without changing what any reduction takes.
   int ClassOf(int device) const { return classes_[device]; }
-  // A number for a set of devices (indices into PlanningProblem::devices, in any order).
-  int GroupOf(const std::vector<int>& devices);
+  // A number for a set of devices (indices into PlanningProblem::devices, in any order), so many like which sum at once
+  // on the same hosts (SumsAtOnce) and share their network cards.
+  int GroupOf(const std::vector<int>& devices, int at_once = 1);
   // To sum a vector of gradients of `elements` over a group, all being ready. 0 for a single device.
   double Seconds(int group, int64_t elements);
   // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
@@ -62,15 +63,15 @@ class Reductions {
 
   // Whether the links between them have boundaries (BoundariesOf).
   bool Nests(const std::vector<int>& devices) const {
-    return !BoundariesOf(ProblemOf(Canonical(devices))).empty();
+    return !BoundariesOf(ProblemOf(Canonical(devices), /*at_once=*/1)).empty();
   }
 
   // How `devices`, at least one, sum it; members are places in `devices`. `algorithm`: instead of the
   // problem's.
-  CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements,
+  CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements, int at_once,
                           std::optional<CollectiveAlgorithm> algorithm) const;
-  CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements) const {
-    return Choose(devices, elements, problem_.forced_all_reduce);
+  CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements, int at_once = 1) const {
+    return Choose(devices, elements, at_once, problem_.forced_all_reduce);
   }
   // As ExchangeSeconds has it.
   CollectiveChoice ChooseExchange(const std::vector<int>& devices, int64_t elements, Dtype dtype) const;
@@ -98,20 +99,37 @@ class Reductions {
   bool Shows(const std::vector<int>& host) const;
   bool Interchangeable(int a, int b) const;
   std::vector<int> Canonical(const std::vector<int>& devices) const;
-  CollectiveProblem ProblemOf(const std::vector<int>& devices) const;
+  CollectiveProblem ProblemOf(const std::vector<int>& devices, int at_once) const;
   std::vector<Copies> CopiesOf(const std::vector<int>& devices) const;
   // Of the slowest device, to the host and from it.
   double CopySeconds(int group, double stored_bytes, double fetched_bytes) const;
   CollectiveChoice ChooseFor(const std::vector<int>& devices, int64_t elements, double wire_bytes_per_element,
-                             std::optional<CollectiveAlgorithm> algorithm) const;
+                             int at_once, std::optional<CollectiveAlgorithm> algorithm) const;
 
   const PlanningProblem& problem_;
-  std::vector<int> hosts_;       // of each device, those that count
-  std::vector<int> devices_on_;  // of each such host
-  std::vector<int> classes_;     // of each device
-  std::map<std::vector<int>, int> group_by_classes_;
+  std::vector<int> hosts_;                            // of each device, those that count
+  std::vector<int> devices_on_;                       // of each such host
+  std::vector<int> classes_;                          // of each device
+  std::map<std::vector<int>, int> group_by_classes_;  // at_once behind them
   std::vector<Group> groups_;
   int64_t chosen_members_ = 0;
+};
+
+// The devices of a plan's ranks, as indices into PlanningProblem::devices. InvalidArgument: one is not in the problem.
+absl::StatusOr<std::vector<int>> DevicesOfRanks(const PlanningProblem& problem, const Plan& plan);
+
+// How many sums like that of a slice run at once on each host of its holders: the ranks of a unit sum their parts of its
+// blocks at the same time, and all wait for the units that have the fewest beside each other.
+class SumsAtOnce {
+ public:
+  SumsAtOnce() = default;  // of no ranks
+  // `devices`: of each rank of the plan.
+  SumsAtOnce(const PlanningProblem& problem, const Plan& plan, const std::vector<int>& devices);
+  // Of holders, of which there is one at least.
+  int Over(const std::vector<Rank>& holders) const;
+
+ private:
+  std::vector<int> beside_;  // of each rank, those of its unit that are on its host, itself too
 };
 
 // Every reduction of `plan` (valid for `problem`) that more than one unit takes part in, once for each set of

@@ -30,7 +30,8 @@ StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reducti
                              std::unique_ptr<Reductions> own)
     : problem_(problem),
       own_reductions_(std::move(own)),
-      reductions_(reductions ? *reductions : *own_reductions_) {
+      reductions_(reductions ? *reductions : *own_reductions_),
+      cards_(problem) {
   std::map<int, int> processors, hosts;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
     device_by_name_.emplace(problem.devices[d].name, d);
@@ -115,6 +116,9 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
       ++rank;
     }
   }
+  std::vector<int> devices;
+  for (const RankCost& cost : costs_) devices.push_back(cost.device);
+  sums_at_once_ = SumsAtOnce(problem_, plan, devices);
   return absl::OkStatus();
 }
 
@@ -240,6 +244,7 @@ void StepSimulator::BuildTasks(const Plan& plan) {
   joint_task_.assign(first_scalars_key_ + steps, -1);
   part_task_.clear();
   thread_devices_.clear();
+  card_parts_.clear();
   meetings_.assign(plan.units.size(), {});
   tasks_.clear();
   edges_.clear();
@@ -397,8 +402,11 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
     for (const Rank holder : slice.holders) devices.push_back(costs_[holder].device);
     // A ring's first half scatters sums, its second half gathers.
     const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
-    tasks_[task].work_seconds = part * reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
+    const int group = reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders));
+    tasks_[task].work_seconds = part * reductions_.Seconds(group, slice.elements);
     TakeThreads(tasks_[task], devices);
+    TakeCards(tasks_[task], devices,
+              part * problem_.wire_bytes_per_element * static_cast<double>(slice.elements));
   }
   return task;
 }
@@ -409,7 +417,27 @@ void StepSimulator::TakeThreads(Task& task, absl::Span<const int> devices) {
     if (ComputesOnCores(problem_.devices[device])) thread_devices_.push_back(device);
   }
   task.end_thread = static_cast<int>(thread_devices_.size());
-  if (task.end_thread > task.first_thread) task.resource = Resource::kThreads;
+  if (task.end_thread > task.first_thread) task.resource = Resource::kShared;
+}
+
+void StepSimulator::TakeCards(Task& task, absl::Span<const int> devices, double bytes) {
+  task.first_card = task.end_card = static_cast<int>(card_parts_.size());
+  if (cards_.hosts() == 0) return;
+  std::vector<int> hosts;  // of devices with cards of their own, none
+  int alone = 0;
+  for (const int device : devices) {
+    if (cards_.HostOf(device) < 0) {
+      ++alone;
+    } else if (std::find(hosts.begin(), hosts.end(), cards_.HostOf(device)) == hosts.end()) {
+      hosts.push_back(cards_.HostOf(device));
+    }
+  }
+  const int count = alone + static_cast<int>(hosts.size());
+  if (count < 2) return;
+  for (const int host : hosts)
+    card_parts_.push_back({host, cards_.Part(host, count, bytes, task.work_seconds)});
+  task.end_card = static_cast<int>(card_parts_.size());
+  task.resource = Resource::kShared;
 }
 
 // Beside what the device computes, and beside copies the other way; on the cores that compute, where these copy.

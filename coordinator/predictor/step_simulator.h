@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "coordinator/predictor/card_use.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/pass_costs.h"
 #include "coordinator/predictor/predict.h"
@@ -49,8 +50,9 @@ class StepSimulator {
   int64_t simulated_instructions() const { return simulated_instructions_; }
 
  private:
-  // kThreads: one on the cores of each of some devices that compute on these, for what they copy or sum.
-  enum class Resource : uint8_t { kNone, kProcessor, kThreads, kLink };
+  // kShared: a thread on the cores of each of some devices that compute on these, for what they copy or sum, and parts of the
+  // network cards of some hosts.
+  enum class Resource : uint8_t { kNone, kProcessor, kShared, kLink };
   struct Task {
     Resource resource = Resource::kNone;
     double latency_seconds = 0;  // before `work_seconds`, using nothing
@@ -61,6 +63,7 @@ class StepSimulator {
     double start_seconds = 0, end_seconds = -1;
     bool updates = false;                  // of a computation: memory bounds it, as norms and updates
     int first_thread = 0, end_thread = 0;  // into thread_devices_
+    int first_card = 0, end_card = 0;      // into card_parts_
   };
   struct Edge {
     int task;
@@ -110,6 +113,8 @@ class StepSimulator {
   int SliceTask(Rank rank, const Instruction& instruction);
   // Has a copy or sum of these devices take a thread of each that computes on cores.
   void TakeThreads(Task& task, absl::Span<const int> devices);
+  // Has a sum over these devices, whose length is known, take its parts of their hosts' cards.
+  void TakeCards(Task& task, absl::Span<const int> devices, double bytes);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -145,6 +150,7 @@ class StepSimulator {
   double SlowdownOf(const Task& task) const;
   // How many times longer what runs on the cores of `device` takes than alone: the threads on them get equal parts.
   double SharingOfCores(int device) const;
+  double ShareOfShared(const Task& task) const;
 
   StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own);
 
@@ -154,6 +160,7 @@ class StepSimulator {
   std::map<std::string, int> device_by_name_;
   // The processor and the host of each device, numbered from 0; -1: it shares nothing with its host.
   std::vector<int> processor_, host_;
+  const CardUse cards_;
   std::vector<int64_t> parameters_before_;  // of blocks, without the tied embedding
 
   // Behind the first step of which what follows has been made ahead, and one more in which all have come to rest.
@@ -163,6 +170,7 @@ class StepSimulator {
   double origin_seconds_ = 0;      // when the step begins whose times are told
   int step_ = 0;                   // of the instruction at hand, among those simulated
   std::vector<RankCost> costs_;
+  SumsAtOnce sums_at_once_;
   int longest_route_ = 0;               // stages
   int largest_unit_ = 1;                // ranks
   std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
@@ -176,10 +184,17 @@ class StepSimulator {
   std::vector<Edge> edges_;
   std::vector<Running> running_;
   std::vector<int> thread_devices_;
+  // Of a host's cards (CardUse), by one task.
+  struct CardPart {
+    int host;
+    int64_t part;
+  };
+  std::vector<CardPart> card_parts_;
   std::vector<int> computing_,
       threads_;  // running tasks of a processor: computations, and threads beside them
   std::vector<int> sending_, receiving_;  // likewise, of a device's ends
   std::vector<int> computing_on_host_;    // likewise, of the devices with a host_
+  std::vector<int64_t> cards_wanted_;     // likewise, of the hosts of cards_
   int64_t simulated_instructions_ = 0;
 };
 

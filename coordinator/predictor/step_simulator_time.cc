@@ -11,6 +11,7 @@ absl::Status StepSimulator::Simulate() {
   computing_.assign(problem_.devices.size(), 0);
   computing_on_host_.assign(problem_.devices.size(), 0);
   threads_.assign(problem_.devices.size(), 0);
+  cards_wanted_.assign(cards_.hosts(), 0);
   sending_.assign(problem_.devices.size(), 0);
   receiving_.assign(problem_.devices.size(), 0);
   size_t ended = 0;
@@ -72,9 +73,11 @@ void StepSimulator::Occupy(const Running& running, int change) {
     computing_[processor_[task.from]] += change;
     if (host_[task.from] >= 0) computing_on_host_[host_[task.from]] += change;
   }
-  if (running.resource == Resource::kThreads) {
+  if (running.resource == Resource::kShared) {
     for (int t = task.first_thread; t < task.end_thread; ++t)
       threads_[processor_[thread_devices_[t]]] += change;
+    for (int c = task.first_card; c < task.end_card; ++c)
+      cards_wanted_[card_parts_[c].host] += change * card_parts_[c].part;
   }
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
@@ -89,16 +92,21 @@ double StepSimulator::ShareOf(const Running& running) const {
       return 1;
     case Resource::kProcessor:
       return SharingOfCores(task.from) * SlowdownOf(task);
-    case Resource::kThreads: {
-      double share = 1;
-      for (int t = task.first_thread; t < task.end_thread; ++t)
-        share = std::max(share, SharingOfCores(thread_devices_[t]));
-      return share;
-    }
+    case Resource::kShared:
+      return ShareOfShared(task);
     case Resource::kLink:
       return std::max(sending_[task.from], receiving_[task.to]);
   }
   return 1;
+}
+
+double StepSimulator::ShareOfShared(const Task& task) const {
+  double share = 1;
+  for (int t = task.first_thread; t < task.end_thread; ++t)
+    share = std::max(share, SharingOfCores(thread_devices_[t]));
+  for (int c = task.first_card; c < task.end_card; ++c)
+    share = std::max(share, CardUse::Slowdown(cards_wanted_[card_parts_[c].host]));
+  return share;
 }
 
 // A computation has a thread on each core, a copy or a sum one in all.

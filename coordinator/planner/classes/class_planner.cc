@@ -102,12 +102,12 @@ class Planning {
                StageMemories& memories, const SumModel& sums, double optimizer_share, HostLayers host_layers,
                RouteCount routes, int most_stages, int degree)
         : table(problem, classes, memories, optimizer_share, host_layers, degree),
-          sums(sums.OfDegree(std::max(1, degree))),
+          sums(sums),
           pricings(PricingsOf(table, most_stages)),
           degree(degree),
           routes(routes) {}
     StageTable table;
-    const SumModel sums;
+    const SumModel& sums;
     std::vector<ShapePricing> pricings;
     const int degree;
     const RouteCount routes;
@@ -127,11 +127,24 @@ class Planning {
   bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   bool found_any() const { return judge_.found_any(); }
 
+  using SumModels = std::map<std::pair<int, int>, SumModel>;  // by replicas and the least degree
+  const SumModel& SumsOf(SumModels& known, const std::vector<DeviceClass>& classes, int replicas,
+                         int least_degree) {
+    auto model = known.find({replicas, least_degree});
+    if (model == known.end()) {
+      model = known
+                  .emplace(std::pair(replicas, least_degree),
+                           SumModel(predictor_, classes, replicas, least_degree))
+                  .first;
+    }
+    return model->second;
+  }
+
   // What is searched over some classes.
   struct Searches {
     std::vector<std::unique_ptr<Replicated>> replicated;
     std::vector<std::unique_ptr<Cut>> cut;
-    std::map<int, SumModel> sums;  // by replicas
+    SumModels sums;
     int most_stages = 0, most_routes = 0;
   };
 
@@ -162,8 +175,7 @@ class Planning {
     const std::vector<RouteCount> ranges = RangesTo(all.most_routes);
     // Many replicas of few stages are planned for and predicted in no time, and may be the best.
     for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
-      const SumModel& sums =
-          all.sums.try_emplace(routes->most, predictor_, classes, routes->most).first->second;
+      const SumModel& sums = SumsOf(all.sums, classes, routes->most, std::max(1, degree));
       all.replicated.push_back(std::make_unique<Replicated>(problem_, classes, memories_, sums,
                                                             ShareOf(routes->least), host_layers_, *routes,
                                                             all.most_stages, degree));
@@ -226,8 +238,8 @@ class Planning {
       Replicated& of = cut->of;
       if (cut->search.relaxed_seconds() > kHopeless * best_.step_seconds || !seen.insert(&of).second)
         continue;
-      const SumModel sums(predictor_, classes, of.routes.most, least_begin);
-      Cut later(of, sums.OfDegree(std::max(1, of.degree)), EvenCuts(kLaterParts), stop_);
+      Cut later(of, SumModel(predictor_, classes, of.routes.most, std::max(1, of.degree), least_begin),
+                EvenCuts(kLaterParts), stop_);
       later.search.Relax();
       best_.priced_shapes += later.search.priced();
       // With as long a step these are other plans.
@@ -271,10 +283,6 @@ class Planning {
     }
     return *table;
   }
-  const SumModel& SumsOf(int replicas) {
-    const auto most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(replicas)));
-    return sums_.try_emplace(most, predictor_, classes_, most).first->second;
-  }
 
   // Of a table of some degree or classes alone.
   RouteShape InAllKinds(const StageTable& from, RouteShape shape) {
@@ -297,7 +305,10 @@ class Planning {
     const Resources resources(problem_, classes_);
     LocalSearch search(
         {.table_of = [&](int replicas) -> StageTable& { return TableOf(replicas); },
-         .sums_of = [&](int replicas) -> const SumModel& { return SumsOf(replicas); },
+         .sums_of = [&](int replicas, int least_degree) -> const SumModel& {
+           const auto most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(replicas)));
+           return SumsOf(sums_, classes_, most, least_degree);
+         },
          .predict = [&](const StageTable& table,
                         const ClassedPlan& plan) { return judge_.StepSeconds(table, plan, nullptr); },
          .resources = &resources,
@@ -370,7 +381,8 @@ class Planning {
     const auto sum_seconds = [&](const std::vector<DeviceClass>& of) {
       int devices = 0;
       for (const DeviceClass& one : of) devices += one.devices;
-      return SumModel(predictor_, of, std::min(devices, kMostSummed)).Seconds(kSampleElements);
+      return SumModel(predictor_, of, std::min(devices, kMostSummed), /*least_degree=*/1)
+          .Seconds(kSampleElements);
     };
     if (classes.size() < 2) return false;
     const double all = sum_seconds(classes);
@@ -435,7 +447,7 @@ class Planning {
   HostLayers host_layers_ = HostLayers::kNone;
   // Of all classes and degrees, by replicas.
   std::map<int, std::unique_ptr<StageTable>> tables_;
-  std::map<int, SumModel> sums_;
+  SumModels sums_;
   // That was predicted, its kinds those of `tables_`.
   struct Start {
     ClassedPlan plan;

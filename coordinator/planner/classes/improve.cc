@@ -125,7 +125,7 @@ LocalSearch::Candidate LocalSearch::Dealt(Routes routes) {
     }
   }
   if (!moves_.resources->Has(moves_.resources->Uses(devices))) return {};
-  const SumModel sums = moves_.sums_of(count).OfDegree(least_degree);
+  const SumModel& sums = moves_.sums_of(count, least_degree);
   double longest_seconds = 0;
   for (ShapedRoutes& of : routes) {
     Number(of.shape);

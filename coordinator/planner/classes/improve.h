@@ -16,7 +16,7 @@ namespace medley {
 struct MovesBetween {
   // The table by which plans of so many routes are estimated. Kinds are the same in all of them.
   std::function<StageTable&(int routes)> table_of;
-  std::function<const SumModel&(int routes)> sums_of;
+  std::function<const SumModel&(int routes, int least_degree)> sums_of;
   // The step; infinite: the plan has no place or does not fit.
   std::function<double(const StageTable&, const ClassedPlan&)> predict;
   const Resources* resources = nullptr;

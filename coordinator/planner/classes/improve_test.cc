@@ -20,7 +20,7 @@ struct Uneven {
         predictor(problem),
         memories(problem),
         table(problem, predictor.classes(), memories, 1),
-        sums(predictor, predictor.classes(), 2),
+        sums(predictor, predictor.classes(), 2, 1),
         resources(problem, predictor.classes()) {
     const int layers = problem.shape.model.layers;
     ShapedRoutes& routes =
@@ -41,7 +41,7 @@ struct Uneven {
   int Improve(int most_predictions, const std::atomic<bool>* stop = nullptr) {
     LocalSearch search(
         {.table_of = [&](int) -> StageTable& { return table; },
-         .sums_of = [&](int) -> const SumModel& { return sums; },
+         .sums_of = [&](int, int) -> const SumModel& { return sums; },
          .predict = [&](const StageTable& of,
                         const ClassedPlan& plan) { return judge.StepSeconds(of, plan, nullptr); },
          .resources = &resources,

@@ -96,7 +96,7 @@ double SumFloor::Seconds(double elements, int degree, int segments) const {
     return std::max(0.0, come_bytes - sums * intake.level_bytes) * intake.part /
            (at_once * intake.bytes_per_second);
   };
-  return std::max(seconds(between_, bytes, std::min(degree * most_cards_, most_on_host_)),
+  return std::max(seconds(between_, bytes, std::min(most_cards_, most_on_host_)),
                   seconds(within_, bytes / degree, 1));
 }
 

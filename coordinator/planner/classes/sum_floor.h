@@ -13,8 +13,8 @@ namespace medley {
 // samples of them and at one of each host, of which the same is said. Nothing is said where cards are not known.
 //
 // Units of several devices hold parts of a layer. All holders of it wait until those of the fewest devices, d, have summed its n
-// elements, n / d on each rank (AlikeRoutePredictor). But then no host has more of them than its devices over d, so
-// n elements come by no more messages at a time than a host has devices, nor than d times its cards.
+// elements, n / d on each rank (AlikeRoutePredictor), d such sums at once on each host. So n elements come by no more
+// messages at a time than a host has cards or devices.
 class SumFloor {
  public:
   // `replicas`: of each layer at least; fewer than 2: nothing is summed.

@@ -76,7 +76,7 @@ TEST_CASE("the floor of units of several devices is no more than sums of their r
       const SumFloor floor(problem, static_cast<int>(first_ranks.size()));
       const int64_t elements = 30'000'000;
       INFO("seed " << seed << ", degree " << degree);
-      const double seconds = predictor.SumsOver(first_ranks).Seconds(elements / degree);
+      const double seconds = predictor.SumsOver(first_ranks, degree).Seconds(elements / degree);
       // The last unit of a host may have fewer devices.
       const double least = floor.Seconds(static_cast<double>(elements), degree, 1);
       if (std::all_of(on_host.begin(), on_host.end(),

@@ -9,21 +9,22 @@
 namespace medley {
 namespace {
 
-// Of each class as many as its part of all devices is, each on another host as long as there are some.
-std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
+// The first ranks of so many units of some degree: of each class as many as its part of all devices is, those of a host side by
+// side, as units are placed that hold the same blocks (place_routes).
+std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count, int degree) {
   int all = 0;
   for (const DeviceClass& of : classes) all += of.devices;
   std::vector<int> sample;
   for (const DeviceClass& of : classes) {
-    const int wanted = std::clamp<int>(
-        static_cast<int>(std::lround(static_cast<double>(count) * of.devices / all)), 1, of.devices);
-    int taken = 0;
-    for (size_t place = 0; taken < wanted && place < static_cast<size_t>(of.most_on_host); ++place) {
-      for (const std::vector<int>& host : of.hosts) {
-        if (taken == wanted) break;
-        if (place >= host.size()) continue;
-        sample.push_back(host[place]);
-        ++taken;
+    const int on_host = std::max(1, of.most_on_host / degree), most = std::max(1, of.devices / degree);
+    int wanted = std::clamp<int>(
+        static_cast<int>(std::lround(static_cast<double>(count) * of.devices / all)), 1, most);
+    // A host that is filled in part would hold up the others.
+    if (wanted > on_host) wanted -= wanted % on_host;
+    for (const std::vector<int>& host : of.hosts) {
+      for (size_t first = 0; wanted > 0 && (first == 0 || first + degree <= host.size()); first += degree) {
+        sample.push_back(host[first]);
+        --wanted;
       }
     }
   }
@@ -39,9 +40,9 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
 }
 
 LinkModel SecondsByElements(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes,
-                            int replicas) {
+                            int replicas, int at_once) {
   LinkModel model;
-  GroupSums sums(predictor.samples(), Sample(classes, replicas), kMostSummed);
+  GroupSums sums(predictor.samples(), Sample(classes, replicas, at_once), kMostSummed, at_once);
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8)
     model.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
   return model;
@@ -50,8 +51,8 @@ LinkModel SecondsByElements(AlikeRoutePredictor& predictor, const std::vector<De
 }  // namespace
 
 SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes, int replicas,
-                   std::vector<int> least_begin)
-    : least_begin_(std::move(least_begin)) {
+                   int least_degree, std::vector<int> least_begin)
+    : least_begin_(std::move(least_begin)), least_degree_(least_degree) {
   const PlanningProblem& problem = predictor.problem();
   const std::vector<std::pair<SegmentId, SegmentId>> buckets =
       CutIntoBuckets(problem.shape.model, 0, SegmentCount(problem.shape.model));
@@ -61,7 +62,7 @@ SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass
     bucket_elements_ = std::max(bucket_elements_, elements);
   }
   if (replicas < 2) return;
-  by_elements_ = SecondsByElements(predictor, classes, replicas);
+  by_elements_ = SecondsByElements(predictor, classes, replicas, least_degree_);
   std::vector<DeviceClass> others;
   for (size_t c = 0; c < least_begin_.size(); ++c) {
     if (least_begin_[c] == 0) {
@@ -70,7 +71,7 @@ SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass
       later_layer_ = later_layer_ == 0 ? least_begin_[c] : std::min(later_layer_, least_begin_[c]);
     }
   }
-  if (later_layer_ > 0) without_later_ = SecondsByElements(predictor, others, replicas);
+  if (later_layer_ > 0) without_later_ = SecondsByElements(predictor, others, replicas, least_degree_);
 }
 
 double SumModel::Seconds(int64_t elements) const {

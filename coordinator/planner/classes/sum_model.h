@@ -12,17 +12,12 @@ namespace medley {
 // of each class in proportion to how many there are of it. Good enough to search by.
 class SumModel {
  public:
-  // `replicas`: of the sample at most. 1: nothing is summed.
+  // `replicas`: of the sample at most. 1: nothing is summed. `least_degree`: how many devices units have at least, the ranks
+  // of which sum at once; they take part in every slice of those that are cut finer.
   // `least_begin`: of each class, the layer before which it holds none; of as many layers sums are over the others alone. Empty, or 0:
   // it may hold any.
   SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes, int replicas,
-           std::vector<int> least_begin = {});
-  // The same, where units have so many devices at least: they take part in every slice of those that are cut finer.
-  SumModel OfDegree(int least_degree) const {
-    SumModel model = *this;
-    model.least_degree_ = least_degree;
-    return model;
-  }
+           int least_degree, std::vector<int> least_begin = {});
 
   const std::vector<int>& least_begin() const { return least_begin_; }
   double Seconds(int64_t elements) const;
@@ -48,7 +43,7 @@ class SumModel {
   LinkModel without_later_;  // likewise, over classes that may hold any layer
   std::vector<int> least_begin_;
   int later_layer_ = 0;  // the least of those
-  int least_degree_ = 1;
+  const int least_degree_;
   int64_t bucket_elements_ = 0;
 };
 

@@ -30,9 +30,15 @@ MessageClock::MessageClock(const CollectiveProblem& problem)
     out_.card_free.resize(problem.members);
     std::vector<int> members_of_host(problem.members, 0);
     for (const int host : host_) ++members_of_host[host];
-    // Where there is a card for each they need not be told apart.
+    card_factor_.assign(problem.members, 1);
+    // Where there is a card for each they need not be told apart. Parts of cards are as many more, all as much slower.
+    const int groups = problem.groups_at_once;
     for (int member = 0; member < problem.members; ++member) {
-      if (cards[member] < members_of_host[host_[member]]) out_.card_free[host_[member]].resize(cards[member]);
+      const int host = host_[member];
+      if (cards[member] == 0 || cards[member] >= groups * members_of_host[host]) continue;
+      const int ways = (cards[member] + groups - 1) / groups;
+      out_.card_free[host].resize(ways);
+      card_factor_[host] = static_cast<double>(ways * groups) / cards[member];
     }
     out_.network_free.resize(problem.members);
     out_.site_free.resize(problem.members);
@@ -51,16 +57,16 @@ MessageClock::Cost MessageClock::CostOf(int from, int to, int64_t elements, bool
   return {chunk, whole, whole - std::min(whole, model.LatencySeconds())};
 }
 
-std::vector<double>* MessageClock::Take(Ways& ways, int member, int other, Taken& taken) const {
+MessageClock::Cards MessageClock::Take(Ways& ways, int member, int other, Taken& taken) const {
   if (HasCards(member) && HasCards(other)) {
     if (host_[member] == host_[other]) {
-      taken.push_back(&ways.free[member]);
-      return nullptr;
+      taken.push_back({&ways.free[member], 1});
+      return {};
     }
-    taken.push_back(&ways.network_free[member]);
-    if (!site_.empty() && site_[member] != site_[other]) taken.push_back(&ways.site_free[site_[member]]);
+    taken.push_back({&ways.network_free[member], 1});
+    if (!site_.empty() && site_[member] != site_[other]) taken.push_back({&ways.site_free[site_[member]], 1});
     std::vector<double>& cards = ways.card_free[host_[member]];
-    return cards.empty() ? nullptr : &cards;
+    return cards.empty() ? Cards{} : Cards{&cards, card_factor_[host_[member]]};
   }
   size_t way = member;
   for (size_t level = boundaries_.size(); level > 0; --level) {  // the outermost that lies between
@@ -69,29 +75,30 @@ std::vector<double>* MessageClock::Take(Ways& ways, int member, int other, Taken
     way = level * problem_.members + boundary[member];
     break;
   }
-  taken.push_back(&ways.free[way]);
-  return nullptr;
+  taken.push_back({&ways.free[way], 1});
+  return {};
 }
 
 MessageClock::Times MessageClock::Send(int from, int to, const Cost& cost, const Times& ready) {
   Taken taken;
-  std::vector<double>* const cards[] = {Take(out_, from, to, taken), Take(in_, to, from, taken)};
-  double start = ready.first_seconds;
-  for (const double* free : taken) start = std::max(start, *free);
-  for (std::vector<double>* of_host : cards) {
-    if (of_host == nullptr) continue;
+  const Cards cards[] = {Take(out_, from, to, taken), Take(in_, to, from, taken)};
+  double start = ready.first_seconds, slowest = 1;
+  for (const Way& way : taken) start = std::max(start, *way.free);
+  for (const Cards& of_host : cards) {
+    if (of_host.free == nullptr) continue;
     // The one that has been free for the shortest time: who comes earlier finds the others.
-    double* chosen = &of_host->front();
-    for (double& free : *of_host) {
+    double* chosen = &of_host.free->front();
+    for (double& free : *of_host.free) {
       const bool fits = free <= start, chosen_fits = *chosen <= start;
       if (fits != chosen_fits ? fits : fits ? free > *chosen : free < *chosen) chosen = &free;
     }
     start = std::max(start, *chosen);
-    taken.push_back(chosen);
+    taken.push_back({chosen, of_host.factor});
+    slowest = std::max(slowest, of_host.factor);
   }
-  for (double* free : taken) *free = start + cost.occupied_seconds;
-  return {start + cost.chunk_seconds,
-          std::max(start + cost.whole_seconds, ready.last_seconds + cost.chunk_seconds)};
+  for (const Way& way : taken) *way.free = start + way.factor * cost.occupied_seconds;
+  const double whole = cost.whole_seconds + (slowest - 1) * cost.occupied_seconds;
+  return {start + cost.chunk_seconds, std::max(start + whole, ready.last_seconds + cost.chunk_seconds)};
 }
 
 }  // namespace medley

@@ -33,17 +33,26 @@ class MessageClock {
   struct Ways {
     std::vector<double> free;          // by level (members, then boundaries) * members + member or part
     std::vector<double> network_free;  // by member, to other hosts whose cards are known
-    std::vector<std::vector<double>> card_free;  // by host
+    std::vector<std::vector<double>> card_free;  // by host; none: there is one for each member
     std::vector<double> site_free;               // by site
   };
-  using Taken = absl::InlinedVector<double*, 6>;
+  struct Way {
+    double* free;
+    double factor;  // how many times longer it is taken
+  };
+  struct Cards {
+    std::vector<double>* free = nullptr;
+    double factor = 1;
+  };
+  using Taken = absl::InlinedVector<Way, 6>;
   // Adds what a message takes of the ways at one end; returns the cards of which it takes one, if any.
-  std::vector<double>* Take(Ways& ways, int member, int other, Taken& taken) const;
+  Cards Take(Ways& ways, int member, int other, Taken& taken) const;
   bool HasCards(int member) const { return !host_.empty() && problem_.cards_of_member[member] > 0; }
 
   const CollectiveProblem& problem_;
   const std::vector<Boundary> boundaries_;
-  std::vector<int> host_, site_;  // by member, numbered from 0; no hosts: no cards are known
+  std::vector<int> host_, site_;     // by member, numbered from 0; no hosts: no cards are known
+  std::vector<double> card_factor_;  // by host: how many times longer a message takes one of its cards
   Ways out_, in_;
 };
 

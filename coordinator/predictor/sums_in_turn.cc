@@ -1,0 +1,105 @@
+#include "coordinator/predictor/sums_in_turn.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <queue>
+
+#include "coordinator/predictor/card_use.h"
+
+namespace medley {
+namespace {
+
+class Turns {
+ public:
+  Turns(int holders, int hosts, std::vector<SumInTurn>& sums)
+      : sums_(sums), queues_(holders), behind_(sums.size()), wanted_(hosts, 0) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      behind_[i] = static_cast<int>(sums[i].holders.size());
+      for (const int holder : sums[i].holders) queues_[holder].push(i);
+    }
+    for (const std::queue<size_t>& queue : queues_) ComeToFront(queue);
+  }
+
+  void Run() {
+    double now = 0;
+    while (!waiting_.empty() || !running_.empty()) {
+      BeginReady(now);
+      double next = std::numeric_limits<double>::infinity();
+      for (const size_t i : waiting_) next = std::min(next, sums_[i].ready_seconds);
+      for (Running& running : running_) {
+        Update(running, now);
+        next = std::min(next, running.end_seconds);
+      }
+      now = next;
+      EndDone(now);
+    }
+  }
+
+ private:
+  struct Running {
+    size_t sum;
+    double updated_seconds, remaining_seconds, end_seconds, slowdown;
+  };
+
+  // Of a holder: the next sum of all of its holders waits to be ready.
+  void ComeToFront(const std::queue<size_t>& queue) {
+    if (!queue.empty() && --behind_[queue.front()] == 0) waiting_.push_back(queue.front());
+  }
+
+  void BeginReady(double now) {
+    std::erase_if(waiting_, [&](size_t i) {
+      if (sums_[i].ready_seconds > now) return false;
+      running_.push_back({i, now, sums_[i].work_seconds, now + sums_[i].work_seconds, 1});
+      Want(sums_[i], 1);
+      return true;
+    });
+  }
+
+  // Ends that no change touches stay as they are, to the bit.
+  void Update(Running& running, double now) {
+    double slowdown = 1;
+    for (const SumInTurn::CardPart& of : sums_[running.sum].card_parts)
+      slowdown = std::max(slowdown, CardUse::Slowdown(wanted_[of.host]));
+    if (slowdown == running.slowdown) return;
+    running.remaining_seconds -= (now - running.updated_seconds) / running.slowdown;
+    running.remaining_seconds = std::max(running.remaining_seconds, 0.0);
+    running.updated_seconds = now;
+    running.slowdown = slowdown;
+    running.end_seconds = now + running.remaining_seconds * slowdown;
+  }
+
+  void EndDone(double now) {
+    std::vector<size_t> done;
+    std::erase_if(running_, [&](const Running& running) {
+      if (running.end_seconds > now) return false;
+      done.push_back(running.sum);
+      return true;
+    });
+    for (const size_t i : done) {
+      sums_[i].end_seconds = now;
+      Want(sums_[i], -1);
+      for (const int holder : sums_[i].holders) {
+        queues_[holder].pop();
+        ComeToFront(queues_[holder]);
+      }
+    }
+  }
+
+  void Want(const SumInTurn& sum, int change) {
+    for (const SumInTurn::CardPart& of : sum.card_parts) wanted_[of.host] += change * of.part;
+  }
+
+  std::vector<SumInTurn>& sums_;
+  std::vector<std::queue<size_t>> queues_;  // of each holder
+  std::vector<int> behind_;                 // of each sum, in how many queues others are before it
+  std::vector<size_t> waiting_;
+  std::vector<Running> running_;
+  std::vector<int64_t> wanted_;  // of each host's cards
+};
+
+}  // namespace
+
+void RunInTurn(int holders, int hosts, std::vector<SumInTurn>& sums) { Turns(holders, hosts, sums).Run(); }
+
+}  // namespace medley

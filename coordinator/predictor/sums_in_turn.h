@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace medley {
+
+// Sums of gradients of which each holder does one at a time, in their order, and which share the cards of hosts (CardUse).
+struct SumInTurn {
+  std::vector<int> holders;
+  double ready_seconds = 0;  // it does not begin before
+  double work_seconds = 0;   // by itself
+  struct CardPart {
+    int host = 0;
+    int64_t part = 0;
+  };
+  std::vector<CardPart> card_parts;
+  double end_seconds = 0;  // found
+};
+
+// Finds when they end: a sum begins when it is ready and all holders have done those before it. Pure; quadratic in how many run
+// at once, linear in how many there are.
+void RunInTurn(int holders, int hosts, std::vector<SumInTurn>& sums);
+
+}  // namespace medley
