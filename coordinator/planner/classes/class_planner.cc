@@ -35,7 +35,7 @@ constexpr int kManyDevices = 16;
 // What is estimated to be so much faster is predicted at once.
 constexpr double kPromising = 0.9;
 // What is estimated to be so much slower than the fastest plan is not predicted.
-constexpr double kHopeless = 1.01, kAsFarShort = 1.03;
+constexpr double kHopeless = 1.01;
 // Shapes of searches that end no later than that tell what devices are worth.
 constexpr double kOfUse = 1.05;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
@@ -193,7 +193,7 @@ class Planning {
         // A good plan soon, however early planning is stopped.
         if (!found_any() || relaxed < kPromising * best_.step_seconds) LookAt(*all.cut.back());
         // What is cut into fewer parts is not faster, but for its sums.
-        if (found_any() && relaxed > kHopeless * best_.step_seconds) break;
+        if (found_any() && relaxed > MostHopefulSeconds()) break;
       }
     }
   }
@@ -236,8 +236,7 @@ class Planning {
     for (const std::unique_ptr<Cut>& cut : all.cut) {
       if (stopped() || seen.size() == kMostLater) return;
       Replicated& of = cut->of;
-      if (cut->search.relaxed_seconds() > kHopeless * best_.step_seconds || !seen.insert(&of).second)
-        continue;
+      if (cut->search.relaxed_seconds() > MostHopefulSeconds() || !seen.insert(&of).second) continue;
       Cut later(of, SumModel(predictor_, classes, of.routes.most, std::max(1, of.degree), least_begin),
                 EvenCuts(kLaterParts), stop_);
       later.search.Relax();
@@ -434,10 +433,8 @@ class Planning {
     starts_.push_back(std::move(start));
   }
 
-  // Estimates fall short of predictions, those of other plans about as far as that of the best one.
-  double MostHopefulSeconds() const {
-    return std::min(kHopeless * best_.step_seconds, kAsFarShort * judge_.best_estimate_seconds());
-  }
+  // Estimates fall short of predictions, of some plans by little and of others by half.
+  double MostHopefulSeconds() const { return kHopeless * best_.step_seconds; }
 
   const PlanningProblem& problem_;
   const std::atomic<bool>* const stop_;

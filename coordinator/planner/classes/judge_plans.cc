@@ -109,14 +109,14 @@ double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan found, const 
   // What keeps messages within hosts may take sums out of them, and the other way round.
   Plan by_blocks = PlaceByBlocks(table, found.routes);
   by_blocks.shards_optimizer = plan.shards_optimizer;
-  const double seconds = Keep(std::move(plan), summary, found.estimated_seconds);
+  const double seconds = Keep(std::move(plan), summary);
   if (by_blocks.units.empty()) return seconds;
-  return std::min(seconds, Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side"),
-                                found.estimated_seconds));
+  return std::min(seconds,
+                  Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side")));
 }
 
 // If it is predicted to be faster than the fastest.
-double PlanJudge::Keep(Plan plan, std::string summary, double estimated_seconds) {
+double PlanJudge::Keep(Plan plan, std::string summary) {
   ++best_.predicted_plans;
   const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
   if (!predicted.ok()) return kNever;
@@ -124,7 +124,6 @@ double PlanJudge::Keep(Plan plan, std::string summary, double estimated_seconds)
   best_.plan = std::move(plan);
   best_.step_seconds = predicted->step_seconds;
   best_.summary = std::move(summary);
-  best_estimate_seconds_ = estimated_seconds;
   return best_.step_seconds;
 }
 

@@ -29,16 +29,13 @@ class PlanJudge {
   double StepSeconds(const StageTable& table, ClassedPlan plan, const Deal& deal);
 
   bool found_any() const { return !best_.plan.units.empty(); }
-  // Of the fastest, before it was predicted.
-  double best_estimate_seconds() const { return best_estimate_seconds_; }
 
  private:
   bool Fits(const Plan& plan, double optimizer_share) const;
-  double Keep(Plan plan, std::string summary, double estimated_seconds);
+  double Keep(Plan plan, std::string summary);
 
   AlikeRoutePredictor& predictor_;
   PlanByClass& best_;
-  double best_estimate_seconds_ = 0;
   std::set<std::string> judged_;  // summaries
 };
 
