@@ -42,12 +42,16 @@ double WaitedSeconds() {
 // A shard of `blocks` of a small model of the same layer shape, with one micro-batch of made-up tokens.
 class TimedShard {
  public:
-  // `splits`: it also times the gradient of the weights alone, which takes more memory; of layers.
+  // `splits`: it also times the gradient of the weights alone, which takes more memory; of layers. `recompute`: in place of
+  // backwards, what is made again; likewise.
   static absl::StatusOr<TimedShard> Create(Device& device, const TrainingShape& shape, Precision precision,
-                                           BlockRange blocks, int micro_batch, bool splits) {
+                                           BlockRange blocks, int micro_batch, bool splits,
+                                           Recompute recompute = Recompute::kNone) {
     TimedShard timed;
     BufferCounts buffers = BuffersOfOne(shape.model, blocks, TypeOf(device.computes.For(precision)));
     if (splits) buffers.deferred = {1};
+    buffers.recompute = recompute;
+    buffers.recomputed = recompute == Recompute::kNone ? 0 : 1;
     const bool first = blocks.contains(shape.model.embedding_block()),
                last = blocks.contains(shape.model.head_block());
     ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
@@ -57,6 +61,7 @@ class TimedShard {
                                                                .precision = precision}));
     timed.device_ = &device;
     timed.buffers_ = {.stash = 0,
+                      .recomputed = buffers.recomputed - 1,
                       .input = first ? -1 : 0,
                       .output = last ? -1 : 0,
                       .input_gradient = first ? -1 : 0,
@@ -103,6 +108,21 @@ class TimedShard {
     if (split_) {
       ASSIGN_OR_RETURN(repetition.weights, Time([&] { return shard_->WeightGradient(*split_); }));
     }
+    return repetition;
+  }
+
+  struct RecomputingRepetition {
+    PassSample forward, again;
+  };
+  absl::StatusOr<RecomputingRepetition> TimeRecomputing() {
+    RecomputingRepetition repetition;
+    ASSIGN_OR_RETURN(repetition.forward, Time([&] { return shard_->Forward(buffers_, Purpose::kTrain); }));
+    ASSIGN_OR_RETURN(repetition.again, Time([&]() -> absl::Status {
+                       const BlockRange blocks = shard_->options().chunks[0];
+                       for (BlockId layer = blocks.first; layer < blocks.end; ++layer)
+                         RETURN_IF_ERROR(shard_->MakeAgain(buffers_, {layer, layer + 1}));
+                       return absl::OkStatus();
+                     }));
     return repetition;
   }
 
@@ -198,6 +218,7 @@ class BlockTimer {
     }
     RETURN_IF_ERROR(TimeDoubtfulAgain(times));
     times.by_micro_batch = Results();
+    RETURN_IF_ERROR(TimeRecomputing(times.by_micro_batch));
     const double slowdown = ForeignSlowdown(rounds_);
     times.update_seconds_per_parameter *= slowdown;
     times.norm_seconds_per_parameter *= slowdown;
@@ -391,6 +412,49 @@ class BlockTimer {
     };
     return {suggested(&MeasuredPass::forward_seconds), suggested(&MeasuredPass::backward_seconds),
             suggested(&MeasuredPass::weight_gradient_seconds), measured.back().second.spread};
+  }
+
+  // Forwards and what is made again take turns, so that how fast the device happens to be does not matter: the part that the one
+  // takes of the other is what is measured.
+  absl::Status TimeRecomputing(std::vector<MicroBatchTimes>& sizes) {
+    for (const std::unique_ptr<Entry>& entry : entries_) entry->shard = nullptr;
+    double all = 0, but_attention = 0;  // of sizes that are not measured, as of the largest that is
+    for (int index = 0; index < static_cast<int>(sizes.size()); ++index) {
+      const auto is_of_size = [&](const auto& e) {
+        return e->block == TimedBlock::kLayer && e->index == index;
+      };
+      if (const auto entry = std::find_if(entries_.begin(), entries_.end(), is_of_size);
+          entry != entries_.end()) {
+        ASSIGN_OR_RETURN(all, RecomputedPart(**entry, Recompute::kLayers));
+        ASSIGN_OR_RETURN(but_attention, RecomputedPart(**entry, Recompute::kAllButAttention));
+      }
+      MeasuredPass& layer = sizes[index].layer;
+      layer.recompute_seconds = all * layer.forward_seconds;
+      layer.recompute_but_attention_seconds = std::min(all, but_attention) * layer.forward_seconds;
+    }
+    return absl::OkStatus();
+  }
+
+  // Of a forward; 0: there is no memory to find out.
+  absl::StatusOr<double> RecomputedPart(const Entry& entry, Recompute recompute) {
+    absl::StatusOr<TimedShard> shard = TimedShard::Create(device_, shape_, precision_, BlocksOf(entry),
+                                                          sizes_[entry.index], /*splits=*/false, recompute);
+    if (absl::IsResourceExhausted(shard.status())) return 0;
+    RETURN_IF_ERROR(shard.status());
+    RETURN_IF_ERROR(shard->TimeRecomputing().status());
+    std::vector<PassSample> forward, again;
+    for (int round = 0; round < limits_.fewest_rounds; ++round) {
+      TimedShard::RecomputingRepetition sum;
+      do {
+        ASSIGN_OR_RETURN(const TimedShard::RecomputingRepetition one, shard->TimeRecomputing());
+        sum.forward += one.forward;
+        sum.again += one.again;
+      } while (sum.forward.seconds + sum.again.seconds < limits_.turn_seconds);
+      forward.push_back(sum.forward);
+      again.push_back(sum.again);
+    }
+    const double forward_seconds = MiddleOf(forward).seconds;
+    return forward_seconds > 0 ? MiddleOf(again).seconds / forward_seconds : 0;
   }
 
   // Update and norm, and what the ops keep for a parameter, on layers.

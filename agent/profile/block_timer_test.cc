@@ -62,6 +62,13 @@ TEST_CASE("a layer's times are those that the device takes") {
     // More than the products of the weights' gradients have of the flops, less than all.
     CHECK(t.layer.weight_gradient_seconds > 0.2 * t.layer.backward_seconds);
     CHECK(t.layer.weight_gradient_seconds < 0.8 * t.layer.backward_seconds);
+    // Not the last product, and not attention: about what their FLOPs are.
+    const double layer = t.layer.recompute_seconds / t.layer.forward_seconds,
+                 but_attention = t.layer.recompute_but_attention_seconds / t.layer.forward_seconds;
+    CHECK(layer > 0.3);
+    CHECK(layer < 1);
+    CHECK(but_attention > 0.2);
+    CHECK(but_attention <= layer);
     CHECK(t.layer.forward_seconds < 0.5);  // this machine may be busy
     CHECK(t.head.forward_seconds < t.layer.forward_seconds);
     CHECK(t.layer.spread >= 0);

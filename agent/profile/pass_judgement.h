@@ -13,6 +13,8 @@ struct MeasuredPass {
   double backward_seconds = 0;         // both gradients
   double weight_gradient_seconds = 0;  // that one alone; 0: not known
   double spread = 0;                   // of the wider of the two, as Middle::spread; 0: not known
+  // Of a layer: to make its activations again, all and all but attention's; 0: not known.
+  double recompute_seconds = 0, recompute_but_attention_seconds = 0;
 };
 
 // The times of one micro-batch of so many windows; `layer` is of one layer.

@@ -63,6 +63,8 @@ class ProfileWorkerTask final : public WorkerTask {
       out.set_layer_forward_seconds(t.layer.forward_seconds);
       out.set_layer_backward_seconds(t.layer.backward_seconds);
       out.set_layer_weight_gradient_seconds(t.layer.weight_gradient_seconds);
+      out.set_layer_recompute_seconds(t.layer.recompute_seconds);
+      out.set_layer_recompute_but_attention_seconds(t.layer.recompute_but_attention_seconds);
       out.set_head_forward_seconds(t.head.forward_seconds);
       out.set_head_backward_seconds(t.head.backward_seconds);
       out.set_spread(t.spread(spec_.shape.model.layers));

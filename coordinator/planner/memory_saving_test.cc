@@ -108,8 +108,8 @@ TEST_CASE("what is recomputed takes more time the less is kept, and is told with
   const DeviceCost& device = problem.devices[0];
   double before = -1;
   for (const Recompute recompute : kRecomputesByTime) {
-    const double seconds =
-        RecomputeSeconds(problem.shape, problem.micro_batch_sizes[0], device.times[0], recompute);
+    const double seconds = RecomputeSeconds(problem.shape.model, problem.micro_batch_sizes[0],
+                                            problem.shape.sequence, device.times[0].layer, recompute);
     CHECK(seconds > before);
     CHECK(seconds <= device.times[0].layer.forward_seconds);
     before = seconds;

@@ -49,8 +49,9 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
     recompute_seconds_.emplace_back(cost.times.size());
     for (size_t size = 0; size < cost.times.size(); ++size) {
       for (const Recompute recompute : kRecomputesByTime) {
-        recompute_seconds_.back()[size][static_cast<int>(recompute)] = medley::RecomputeSeconds(
-            problem.shape, problem.micro_batch_sizes[size], cost.times[size], recompute);
+        recompute_seconds_.back()[size][static_cast<int>(recompute)] =
+            medley::RecomputeSeconds(config, problem.micro_batch_sizes[size], problem.shape.sequence,
+                                     cost.times[size].layer, recompute);
       }
     }
     reduced_after_.emplace_back();

@@ -249,7 +249,8 @@ class AlikeRoutes {
       for (BlockTimes& of : times) {
         for (PassTimes* pass : {&of.embedding, &of.layer, &of.head}) {
           for (double* seconds :
-               {&pass->forward_seconds, &pass->backward_seconds, &pass->weight_gradient_seconds})
+               {&pass->forward_seconds, &pass->backward_seconds, &pass->weight_gradient_seconds,
+                &pass->recompute_seconds, &pass->recompute_but_attention_seconds})
             *seconds *= factor;
         }
       }

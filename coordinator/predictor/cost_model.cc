@@ -3,19 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/ir/model/block_sizes.h"
+
 namespace medley {
-namespace {
-
-bool SamePass(const PassTimes& a, const PassTimes& b) {
-  return a.forward_seconds == b.forward_seconds && a.backward_seconds == b.backward_seconds;
-}
-
-bool SameTimes(const BlockTimes& a, const BlockTimes& b) {
-  return SamePass(a.embedding, b.embedding) && SamePass(a.layer, b.layer) && SamePass(a.head, b.head);
-}
-
-}  // namespace
-
 bool SameCost(const DeviceCost& a, const DeviceCost& b) {
   return a.kind == b.kind && a.room == b.room && a.activations == b.activations &&
          a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
@@ -25,7 +15,7 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
          a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
          a.price_per_hour == b.price_per_hour && a.network_cards == b.network_cards && a.site == b.site &&
-         std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
+         a.times == b.times;
 }
 
 bool ComputesOnCores(const DeviceCost& device) { return device.cores > 0; }
@@ -72,6 +62,15 @@ std::optional<RankCosts> CostsOf(const DeviceCost& device, const ModelConfig& mo
                      cost.norm_seconds_per_parameter};
   }
   return std::nullopt;
+}
+
+double RecomputeSeconds(const ModelConfig& model, int64_t sequences, int64_t sequence, const PassTimes& layer,
+                        Recompute recompute) {
+  if (recompute == Recompute::kNone) return 0;
+  const double measured =
+      recompute == Recompute::kLayers ? layer.recompute_seconds : layer.recompute_but_attention_seconds;
+  if (measured > 0) return measured;
+  return layer.forward_seconds * RecomputedShare(model, sequences, sequence, recompute);
 }
 
 }  // namespace medley

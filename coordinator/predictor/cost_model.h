@@ -133,6 +133,11 @@ inline const PassTimes& TimesOf(const BlockTimes& times, const ModelConfig& mode
                                           : times.layer;
 }
 
+// What recomputing adds to the backward of one layer of a micro-batch of `sequences`: what was measured, or else its part of the
+// FLOPs of a forward, which takes as `layer` says.
+double RecomputeSeconds(const ModelConfig& model, int64_t sequences, int64_t sequence, const PassTimes& layer,
+                        Recompute recompute);
+
 // What a rank costs on a device. Refers to the device's DeviceCost, which must outlive it.
 struct RankCosts {
   const DeviceRoom& room;

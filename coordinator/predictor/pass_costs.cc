@@ -78,7 +78,7 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
   BlockTimes result = times[index(sequences)];
   if (parts == 1) return result;
   PassTimes& layer = result.layer;
-  layer.forward_seconds = 0;
+  layer.forward_seconds = layer.recompute_seconds = layer.recompute_but_attention_seconds = 0;
   layer.backward_seconds = layer.weight_gradient_seconds;
   for (const RowRange& part : PartsOf(sequences, parts)) {
     const size_t size = index(part.size());
@@ -90,13 +90,15 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
     const PassTimes& of_part = times[size].layer;
     layer.forward_seconds += of_part.forward_seconds;
     layer.backward_seconds += of_part.backward_seconds - of_part.weight_gradient_seconds;
+    layer.recompute_seconds += of_part.recompute_seconds;
+    layer.recompute_but_attention_seconds += of_part.recompute_but_attention_seconds;
   }
   return result;
 }
 
 ChunkCost::ChunkCost(const ModelConfig& model, BlockRange chunk, const BlockTimes& times,
-                     double recomputed_share)
-    : first_block_(chunk.first), recompute_seconds_(recomputed_share * times.layer.forward_seconds) {
+                     double recompute_seconds)
+    : first_block_(chunk.first), recompute_seconds_(recompute_seconds) {
   for (BlockId block = chunk.first; block < chunk.end; ++block) {
     const PassTimes& pass = TimesOf(times, model, block);
     forwards_before_.push_back(forwards_before_.back() + pass.forward_seconds);

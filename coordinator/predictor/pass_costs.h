@@ -20,8 +20,8 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
 // What one rank computes of a micro-batch in the passes of a chunk.
 class ChunkCost {
  public:
-  // `times`: of its share of the width. `recomputed_share`: of a layer's forward, what is made again of it.
-  ChunkCost(const ModelConfig& model, BlockRange chunk, const BlockTimes& times, double recomputed_share);
+  // `times`: of its share of the width. `recompute_seconds`: of a layer.
+  ChunkCost(const ModelConfig& model, BlockRange chunk, const BlockTimes& times, double recompute_seconds);
 
   // In a pass of `blocks` of the chunk.
   double Seconds(InstructionKind kind, BlockRange blocks) const;
@@ -39,7 +39,7 @@ class ChunkCost {
   BlockId first_block_;
   std::vector<double> forwards_before_ = {0};             // of the chunk's blocks before each, and of all
   std::vector<GradientSeconds> gradients_before_ = {{}};  // likewise
-  double recompute_seconds_ = 0;                          // of a layer
+  double recompute_seconds_ = 0;
 };
 
 // The ranks of a unit in the passes of one chunk.

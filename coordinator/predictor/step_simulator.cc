@@ -6,7 +6,6 @@
 
 #include "coordinator/predictor/communication_time.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/going_ahead.h"
@@ -156,10 +155,10 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
       return absl::InvalidArgumentError(
           absl::StrCat("units[", program.unit.value(), "].", times.status().message()));
     }
-    const double recomputed_share = RecomputedShare(
+    const double recompute_seconds = RecomputeSeconds(
         LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model)),
-        visit.micro_batch_sequences, problem_.shape.sequence, unit.recompute);
-    result.visits.emplace_back(problem_.shape.model, unit.chunks[visit.chunk], *times, recomputed_share);
+        visit.micro_batch_sequences, problem_.shape.sequence, times->layer, unit.recompute);
+    result.visits.emplace_back(problem_.shape.model, unit.chunks[visit.chunk], *times, recompute_seconds);
   }
   const AnsweredParameters all = AnsweredBy(program, ParametersHeld(plan, program), /*on_host_alone=*/false);
   AnsweredParameters on_host;

@@ -59,9 +59,7 @@ void StageTable::AddKind(int device_class, int degree) {
     std::array<double, kRecomputes>& seconds = kind.layer_recompute_seconds.emplace_back();
     for (const Recompute recompute : kRecomputesByTime) {
       seconds[static_cast<int>(recompute)] =
-          recompute == Recompute::kNone
-              ? 0
-              : RecomputeSeconds(problem_.shape, sequences, kind.cost.times[size], recompute);
+          RecomputeSeconds(model, sequences, problem_.shape.sequence, kind.cost.times[size].layer, recompute);
     }
     const Bytes activation =
         SizeOf(kind.cost.activations) * (int64_t{sequences} * problem_.shape.sequence * model.hidden);

@@ -17,8 +17,8 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count, int 
   std::vector<int> sample;
   for (const DeviceClass& of : classes) {
     const int on_host = std::max(1, of.most_on_host / degree), most = std::max(1, of.devices / degree);
-    int wanted = std::clamp<int>(
-        static_cast<int>(std::lround(static_cast<double>(count) * of.devices / all)), 1, most);
+    int wanted = std::clamp<int>(static_cast<int>(std::lround(static_cast<double>(count) * of.devices / all)),
+                                 1, most);
     // A host that is filled in part would hold up the others.
     if (wanted > on_host) wanted -= wanted % on_host;
     for (const std::vector<int>& host : of.hosts) {

@@ -9,7 +9,7 @@
 namespace medley {
 
 // What sums of gradients over many replicas take, before it is known who they are: those over a sample of devices,
-// of each class in proportion to how many there are of it. Good enough to search by.
+// of each class in proportion to how many there are of it, where each host holds the same blocks. Good enough to search by.
 class SumModel {
  public:
   // `replicas`: of the sample at most. 1: nothing is summed. `least_degree`: how many devices units have at least, the ranks

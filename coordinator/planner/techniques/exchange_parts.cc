@@ -37,9 +37,9 @@ absl::StatusOr<UnitPasses> UnitPasses::Make(const PlanningProblem& problem, Redu
     if (const std::optional<RankCosts> costs = CostsOf(device, model, shares[member]); costs) {
       ASSIGN_OR_RETURN(times, TimesInParts(problem, costs->times, sequences, unit.exchange_parts));
     }
-    const double recomputed_share =
-        RecomputedShare(LocalModel(model, shares[member]), sequences, problem.shape.sequence, unit.recompute);
-    passes.ranks_.emplace_back(model, passes.chunk_, times, recomputed_share);
+    const double recompute_seconds = RecomputeSeconds(LocalModel(model, shares[member]), sequences,
+                                                      problem.shape.sequence, times.layer, unit.recompute);
+    passes.ranks_.emplace_back(model, passes.chunk_, times, recompute_seconds);
   }
   passes.group_ = reductions.GroupOf(devices);
   return passes;

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/gradient_slices.h"
 #include "runtime/ir/program/memory.h"
@@ -108,12 +107,6 @@ MemorySaving SavingOf(const PlanningProblem& problem) {
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers) {
   const int64_t elements = SegmentElements(LocalModel(model, share), SegmentOfBlock(BlockOfLayer(0)));
   return {layers * elements * (2 * SizeOf(Dtype::kF32).value + kOptimizerBytes)};
-}
-
-double RecomputeSeconds(const TrainingShape& shape, int micro_batch_sequences, const BlockTimes& times,
-                        Recompute recompute) {
-  return times.layer.forward_seconds *
-         RecomputedShare(shape.model, micro_batch_sequences, shape.sequence, recompute);
 }
 
 OptimizerSharding::OptimizerSharding(const PlanningProblem& problem, Plan plan)

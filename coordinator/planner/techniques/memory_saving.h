@@ -42,10 +42,6 @@ constexpr int kFewestWindows = 2;
 constexpr Recompute kRecomputesByTime[kRecomputes] = {Recompute::kNone, Recompute::kAllButAttention,
                                                       Recompute::kLayers};
 
-// Seconds that recomputing adds to the backward of one layer of one micro-batch, on a device with such times.
-double RecomputeSeconds(const TrainingShape& shape, int micro_batch_sequences, const BlockTimes& times,
-                        Recompute recompute);
-
 // Bytes of host memory of `layers` layers that live there, of a device that has `share` of their width, if it has
 // all of their optimizer's state.
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers);

@@ -12,6 +12,8 @@ struct PassTimes {
   double forward_seconds = 0;
   double backward_seconds = 0;         // both gradients
   double weight_gradient_seconds = 0;  // of those: what need not come before the stage before goes on
+  // Of a layer, what it takes to make activations again before its backward: all, and all but attention's. 0: not known.
+  double recompute_seconds = 0, recompute_but_attention_seconds = 0;
 
   double Seconds() const { return forward_seconds + backward_seconds; }
   friend bool operator==(const PassTimes&, const PassTimes&) = default;

@@ -93,6 +93,16 @@ TEST_CASE("messages that leave a host take its cards") {
     // Each member has a quarter to exchange with one of the other host.
     CHECK(hierarchy() == Approx(one_way / std::min(cards, 4)).epsilon(0.05));
   }
+  // Of several groups each has its part of the cards, which may be less than one.
+  problem.cards_of_member.assign(8, 4);
+  for (const int groups : {1, 2, 4, 8}) {
+    CAPTURE(groups);
+    problem.groups_at_once = groups;
+    CHECK(hierarchy() == Approx(one_way * groups / 4).epsilon(0.05));
+  }
+  problem.groups_at_once = 3;
+  CHECK(hierarchy() == Approx(one_way * 3 / 4).epsilon(0.05));
+  problem.groups_at_once = 1;
   // With one at either end unknown they go one by one.
   problem.cards_of_member = {4, 4, 4, 4, 0, 0, 0, 0};
   CHECK(hierarchy() == Approx(one_way).epsilon(0.05));
