@@ -37,7 +37,7 @@ constexpr double kPromising = 0.9;
 // What is estimated to be so much slower than the fastest plan is not predicted.
 constexpr double kHopeless = 1.01;
 // Shapes of searches that end no later than that tell what devices are worth.
-constexpr double kOfUse = 1.05;
+constexpr double kOfUse = 1.03;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
 constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
