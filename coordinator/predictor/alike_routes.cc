@@ -386,10 +386,10 @@ class AlikeRoutes {
   // A sum of a bucket, or a part of one.
   SumInTurn SumOf(const Bucket& bucket, double work_seconds, double ready_seconds) const {
     SumInTurn sum{bucket.holders, ready_seconds, work_seconds};
+    std::vector<char> holds(groups_.size(), 0);
+    for (const int g : bucket.holders) holds[g] = 1;
     const auto held = [&](const AlikeHosts& hosts) {
-      return std::any_of(hosts.groups.begin(), hosts.groups.end(), [&](int g) {
-        return std::find(bucket.holders.begin(), bucket.holders.end(), g) != bucket.holders.end();
-      });
+      return std::any_of(hosts.groups.begin(), hosts.groups.end(), [&](int g) { return holds[g] != 0; });
     };
     int count = 0;
     for (const AlikeHosts& hosts : hosts_) count += held(hosts) ? hosts.count : 0;
