@@ -82,12 +82,12 @@ TEST_CASE("marking a peer as gone wakes the threads that wait for it, large send
   std::vector<absl::Status> statuses(kThreads);
   std::vector<std::thread> threads;
   const Message large = RandomMessage(32 << 20, 1);
-  Message got(64);
+  std::vector<Message> got(kThreads - 1, Message(64));
   {
     std::vector<std::unique_ptr<Transfer>> transfers;
     for (int i = 0; i < kThreads - 1; ++i) {
       const MessageTag tag{MessageTag::Kind::kReduce, 0, static_cast<uint32_t>(i)};
-      transfers.push_back(Started(cluster->rank(0).Receive(1, tag, absl::MakeSpan(got))));
+      transfers.push_back(Started(cluster->rank(0).Receive(1, tag, absl::MakeSpan(got[i]))));
     }
     transfers.push_back(Started(cluster->rank(0).Send(1, kTag, large)));
     for (int i = 0; i < kThreads; ++i) {
