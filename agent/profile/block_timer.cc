@@ -29,6 +29,8 @@ constexpr double kPassBytesPerParameter = 16;
 constexpr double kSteadySlowdown = 1.02;
 // Times that doubtful sizes are measured anew.
 constexpr int kMostRetrials = 2;
+// Of forwards and what is made again, which take turns and are compared alone.
+constexpr int kRecomputingRounds = 3;
 
 // How long this thread was ready to compute while others had its processor, since it began; 0 where the
 // kernel does not tell.
@@ -439,11 +441,11 @@ class BlockTimer {
   absl::StatusOr<double> RecomputedPart(const Entry& entry, Recompute recompute) {
     absl::StatusOr<TimedShard> shard = TimedShard::Create(device_, shape_, precision_, BlocksOf(entry),
                                                           sizes_[entry.index], /*splits=*/false, recompute);
-    if (absl::IsResourceExhausted(shard.status())) return 0;
-    RETURN_IF_ERROR(shard.status());
-    RETURN_IF_ERROR(shard->TimeRecomputing().status());
+    const absl::Status warm = shard.ok() ? shard->TimeRecomputing().status() : shard.status();
+    if (absl::IsResourceExhausted(warm)) return 0;
+    RETURN_IF_ERROR(warm);
     std::vector<PassSample> forward, again;
-    for (int round = 0; round < limits_.fewest_rounds; ++round) {
+    for (int round = 0; round < kRecomputingRounds; ++round) {
       TimedShard::RecomputingRepetition sum;
       do {
         ASSIGN_OR_RETURN(const TimedShard::RecomputingRepetition one, shard->TimeRecomputing());
