@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/card_use.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/fluid_work.h"
 #include "coordinator/predictor/pass_costs.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/reductions.h"
@@ -79,11 +80,8 @@ class StepSimulator {
   };
   struct Running {
     int task;
-    Resource resource;         // kNone while in its latency
-    double share;              // the resource works for so many
-    double updated_seconds;    // when remaining_seconds held
-    double remaining_seconds;  // of work, if not shared
-    double end_seconds;
+    Resource resource;  // kNone while in its latency
+    FluidWork work;
   };
   struct RankCost {
     int device = -1;

@@ -24,7 +24,7 @@ absl::Status StepSimulator::Simulate() {
     const Running done = running_[next];
     running_[next] = running_.back();
     running_.pop_back();
-    now = done.end_seconds;
+    now = done.work.end_seconds;
     Task& task = tasks_[done.task];
     if (done.resource == Resource::kNone && task.resource == Resource::kLink) {
       StartWork(done.task, now);
@@ -54,16 +54,15 @@ void StepSimulator::Start(int task, double now) {
   tasks_[task].start_seconds = now;
   const double latency_seconds = tasks_[task].latency_seconds;
   if (latency_seconds > 0) {
-    running_.push_back({task, Resource::kNone, 1, now, latency_seconds, now + latency_seconds});
+    running_.push_back({task, Resource::kNone, FluidWork::Begin(now, latency_seconds)});
   } else {
     StartWork(task, now);
   }
 }
 
 void StepSimulator::StartWork(int task, double now) {
-  const double work_seconds = tasks_[task].work_seconds;
   // NextToEnd sets the true share before anything ends.
-  running_.push_back({task, tasks_[task].resource, 1, now, work_seconds, now + work_seconds});
+  running_.push_back({task, tasks_[task].resource, FluidWork::Begin(now, tasks_[task].work_seconds)});
   Occupy(running_.back(), 1);
 }
 
@@ -125,21 +124,12 @@ double StepSimulator::SlowdownOf(const Task& task) const {
   return SlowdownBeside(device, shared, computing_on_host_[host_[task.from]] - 1);
 }
 
-// Brings what runs up to date with its shares; the index of what ends first. Ends that no change of shares
-// touches stay as they are, to the bit.
+// Brings what runs up to date with its shares; the index of what ends first.
 int StepSimulator::NextToEnd(double now) {
   int next = 0;
   for (int i = 0; i < static_cast<int>(running_.size()); ++i) {
-    Running& running = running_[i];
-    const double share = ShareOf(running);
-    if (share != running.share) {
-      running.remaining_seconds -= (now - running.updated_seconds) / running.share;
-      running.remaining_seconds = std::max(running.remaining_seconds, 0.0);
-      running.updated_seconds = now;
-      running.share = share;
-      running.end_seconds = now + running.remaining_seconds * share;
-    }
-    if (running.end_seconds < running_[next].end_seconds) next = i;
+    running_[i].work.Share(ShareOf(running_[i]), now);
+    if (running_[i].work.end_seconds < running_[next].work.end_seconds) next = i;
   }
   return next;
 }

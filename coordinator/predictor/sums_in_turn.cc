@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "coordinator/predictor/card_use.h"
+#include "coordinator/predictor/fluid_work.h"
 
 namespace medley {
 namespace {
@@ -28,8 +29,8 @@ class Turns {
       double next = std::numeric_limits<double>::infinity();
       for (const size_t i : waiting_) next = std::min(next, sums_[i].ready_seconds);
       for (Running& running : running_) {
-        Update(running, now);
-        next = std::min(next, running.end_seconds);
+        running.work.Share(SlowdownOf(sums_[running.sum]), now);
+        next = std::min(next, running.work.end_seconds);
       }
       now = next;
       EndDone(now);
@@ -39,7 +40,7 @@ class Turns {
  private:
   struct Running {
     size_t sum;
-    double updated_seconds, remaining_seconds, end_seconds, slowdown;
+    FluidWork work;
   };
 
   // Of a holder: the next sum of all of its holders waits to be ready.
@@ -50,29 +51,23 @@ class Turns {
   void BeginReady(double now) {
     std::erase_if(waiting_, [&](size_t i) {
       if (sums_[i].ready_seconds > now) return false;
-      running_.push_back({i, now, sums_[i].work_seconds, now + sums_[i].work_seconds, 1});
+      running_.push_back({i, FluidWork::Begin(now, sums_[i].work_seconds)});
       Want(sums_[i], 1);
       return true;
     });
   }
 
-  // Ends that no change touches stay as they are, to the bit.
-  void Update(Running& running, double now) {
+  double SlowdownOf(const SumInTurn& sum) const {
     double slowdown = 1;
-    for (const SumInTurn::CardPart& of : sums_[running.sum].card_parts)
+    for (const SumInTurn::CardPart& of : sum.card_parts)
       slowdown = std::max(slowdown, CardUse::Slowdown(wanted_[of.host]));
-    if (slowdown == running.slowdown) return;
-    running.remaining_seconds -= (now - running.updated_seconds) / running.slowdown;
-    running.remaining_seconds = std::max(running.remaining_seconds, 0.0);
-    running.updated_seconds = now;
-    running.slowdown = slowdown;
-    running.end_seconds = now + running.remaining_seconds * slowdown;
+    return slowdown;
   }
 
   void EndDone(double now) {
     std::vector<size_t> done;
     std::erase_if(running_, [&](const Running& running) {
-      if (running.end_seconds > now) return false;
+      if (running.work.end_seconds > now) return false;
       done.push_back(running.sum);
       return true;
     });
