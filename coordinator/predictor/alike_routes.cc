@@ -248,10 +248,7 @@ class AlikeRoutes {
     const auto slow = [&](std::vector<BlockTimes>& times) {
       for (BlockTimes& of : times) {
         for (PassTimes* pass : {&of.embedding, &of.layer, &of.head}) {
-          for (double* seconds :
-               {&pass->forward_seconds, &pass->backward_seconds, &pass->weight_gradient_seconds,
-                &pass->recompute_seconds, &pass->recompute_but_attention_seconds})
-            *seconds *= factor;
+          for (const auto seconds : kAllPassTimes) pass->*seconds *= factor;
         }
       }
     };
@@ -393,24 +390,24 @@ class AlikeRoutes {
     };
     int count = 0;
     for (const AlikeHosts& hosts : hosts_) count += held(hosts) ? hosts.count : 0;
-    const double bytes = problem_.wire_bytes_per_element * static_cast<double>(bucket.elements) *
-                         work_seconds / bucket.sum_seconds;
-    for (size_t h = 0; h < hosts_.size() && bucket.sum_seconds > 0; ++h) {
+    // A part of a sum takes as much of the cards, for a shorter time.
+    const double bytes = problem_.wire_bytes_per_element * static_cast<double>(bucket.elements);
+    for (size_t h = 0; h < hosts_.size(); ++h) {
       // One group's sums follow each other.
       if (hosts_[h].cards < 0 || hosts_[h].groups.size() < 2 || !held(hosts_[h])) continue;
       sum.card_parts.push_back(
-          {static_cast<int>(h), predictor_.cards().Part(hosts_[h].cards, count, bytes, work_seconds)});
+          {static_cast<int>(h), predictor_.cards().Part(hosts_[h].cards, count, bytes, bucket.sum_seconds)});
     }
     return sum;
   }
 
   // Hosts of the same groups of stages and cards, of which one tells what their sums take from each other.
   void FindHosts() {
+    if (predictor_.cards().hosts() == 0) return;
     std::map<int, std::pair<int, std::set<int>>> by_host;  // one that has cards, and groups
     for (size_t g = 0; g < groups_.size(); ++g) {
       for (const int d : groups_[g].devices) {
-        const int host = problem_.devices[d].host;
-        auto& of_host = by_host[host >= 0 ? host : -1 - d];
+        auto& of_host = by_host[HostOf(problem_, d)];
         of_host.first = predictor_.cards().HostOf(d);
         of_host.second.insert(static_cast<int>(g));
       }

@@ -9,22 +9,12 @@ namespace {
 
 // Of each end, to one on any other host.
 std::vector<double> FastestLinks(const PlanningProblem& problem) {
-  std::map<int, std::vector<int>> devices;  // of each end, two on unlike hosts at most
-  const auto host = [&](int d) { return problem.devices[d].host >= 0 ? problem.devices[d].host : -1 - d; };
-  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
-    std::vector<int>& known = devices[problem.links.EndOf(d)];
-    if (known.empty() || (known.size() == 1 && host(known.front()) != host(d))) known.push_back(d);
-  }
   std::vector<double> fastest(problem.links.ends(), 0);
-  for (const auto& [end, of_end] : devices) {
-    for (const auto& [other, of_other] : devices) {
-      for (const int a : of_end) {
-        for (const int b : of_other) {
-          if (host(a) == host(b)) continue;
-          fastest[end] = std::max(fastest[end], problem.links.Between(a, b).exchange.BytesPerSecond());
-        }
-      }
-    }
+  for (const LinkedDevices& kind : KindsOfLinks(problem)) {
+    if (kind.within_host) continue;
+    const double bytes_per_second = problem.links.Between(kind.a, kind.b).exchange.BytesPerSecond();
+    for (const int end : {problem.links.EndOf(kind.a), problem.links.EndOf(kind.b)})
+      fastest[end] = std::max(fastest[end], bytes_per_second);
   }
   return fastest;
 }
@@ -54,6 +44,16 @@ int64_t CardUse::Part(int host, int hosts, double bytes, double seconds) const {
   const double in_bytes = bytes * 2 * (hosts - 1) / hosts, can = bytes_per_second_[host] * seconds;
   if (!(can > 0) || !std::isfinite(can)) return 0;
   return static_cast<int64_t>(std::min(1.0, in_bytes / can) * static_cast<double>(kAllCards));
+}
+
+void CardsWanted::Change(absl::Span<const CardPart> parts, int times) {
+  for (const CardPart& of : parts) wanted_[of.host] += times * of.part;
+}
+
+double CardsWanted::Slowdown(absl::Span<const CardPart> parts) const {
+  double slowdown = 1;
+  for (const CardPart& of : parts) slowdown = std::max(slowdown, CardUse::Slowdown(wanted_[of.host]));
+  return slowdown;
 }
 
 }  // namespace medley

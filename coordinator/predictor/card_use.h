@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "coordinator/predictor/cost_model.h"
 
 namespace medley {
@@ -33,6 +34,25 @@ class CardUse {
  private:
   std::vector<int> host_;                 // of each device
   std::vector<double> bytes_per_second_;  // of all cards of a host, each way
+};
+
+// Of the cards of one host (CardUse::Part).
+struct CardPart {
+  int host = 0;
+  int64_t part = 0;
+};
+
+// What the sums that run at some time want of each host's cards.
+class CardsWanted {
+ public:
+  explicit CardsWanted(int hosts = 0) : wanted_(hosts, 0) {}
+  // `times`: 1 as one begins, and -1 as it ends.
+  void Change(absl::Span<const CardPart> parts, int times);
+  // Of one of them: that of the slowest of its hosts.
+  double Slowdown(absl::Span<const CardPart> parts) const;
+
+ private:
+  std::vector<int64_t> wanted_;
 };
 
 }  // namespace medley

@@ -1,11 +1,13 @@
 #include "coordinator/predictor/cost_model.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "runtime/ir/model/block_sizes.h"
 
 namespace medley {
+
 bool SameCost(const DeviceCost& a, const DeviceCost& b) {
   return a.kind == b.kind && a.room == b.room && a.activations == b.activations &&
          a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
@@ -62,6 +64,31 @@ std::optional<RankCosts> CostsOf(const DeviceCost& device, const ModelConfig& mo
                      cost.norm_seconds_per_parameter};
   }
   return std::nullopt;
+}
+
+std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem) {
+  std::map<int, std::map<int, std::vector<int>>> devices;  // by end and host, two of them at most
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    std::vector<int>& known = devices[problem.links.EndOf(d)][HostOf(problem, d)];
+    if (known.size() < 2) known.push_back(d);
+  }
+  std::vector<LinkedDevices> kinds;
+  for (auto end = devices.begin(); end != devices.end(); ++end) {
+    for (auto other_end = end; other_end != devices.end(); ++other_end) {
+      // All links between two ends are alike, but for whether they leave the host.
+      bool within = false, between = false;
+      for (const auto& [host, a] : end->second) {
+        if (within && between) break;
+        for (const auto& [other_host, b] : other_end->second) {
+          const bool same = host == other_host;
+          if ((same ? within : between) || a.front() == b.back()) continue;
+          (same ? within : between) = true;
+          kinds.push_back({a.front(), b.back(), same});
+        }
+      }
+    }
+  }
+  return kinds;
 }
 
 double RecomputeSeconds(const ModelConfig& model, int64_t sequences, int64_t sequence, const PassTimes& layer,

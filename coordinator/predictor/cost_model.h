@@ -126,6 +126,19 @@ double PricePerHour(const PlanningProblem& problem, const Plan& plan);
 // The same problem on these devices alone, in this order.
 PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices);
 
+// The host of a device; of one without, a negative number of its own.
+inline int HostOf(const PlanningProblem& problem, int device) {
+  const int host = problem.devices[device].host;
+  return host >= 0 ? host : -1 - device;
+}
+
+// Two devices for each kind of link that there is: between two ends, within a host or not.
+struct LinkedDevices {
+  int a = 0, b = 0;
+  bool within_host = false;
+};
+std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem);
+
 // Of the passes of one block.
 inline const PassTimes& TimesOf(const BlockTimes& times, const ModelConfig& model, BlockId block) {
   return block == model.embedding_block() ? times.embedding

@@ -21,7 +21,6 @@ bool AreAlike(const PlanningProblem& problem, int a, int b) {
 std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem) {
   std::vector<DeviceClass> classes;
   std::vector<std::map<int, size_t>> places;  // of each class's hosts, by the problem's number
-  int alone = -1;                             // numbers of hosts of devices without one
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
     size_t number = 0;
     while (number < classes.size() && !AreAlike(problem, classes[number].first(), d)) ++number;
@@ -30,8 +29,7 @@ std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem) {
       places.emplace_back();
     }
     DeviceClass& of = classes[number];
-    const int host = problem.devices[d].host >= 0 ? problem.devices[d].host : alone--;
-    const auto [place, inserted] = places[number].try_emplace(host, of.hosts.size());
+    const auto [place, inserted] = places[number].try_emplace(HostOf(problem, d), of.hosts.size());
     if (inserted) of.hosts.emplace_back();
     of.hosts[place->second].push_back(d);
     ++of.devices;

@@ -35,19 +35,18 @@ double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> a
   return entry->second;
 }
 
-bool SumSample::is_flat() { return reductions_.WaysIn(reductions_.GroupOf(all_)) == members(); }
+bool SumSample::is_flat() { return reductions_.WaysIn(reductions_.GroupOf(all_, at_once_)) == members(); }
 
 SumSample& SumSamples::Of(const std::vector<int>& devices, int most, int at_once) {
   std::vector<int> chosen;
   const size_t count = std::min<size_t>(devices.size(), most);
   std::vector<std::pair<int, int>> made_up;
   std::map<int, int> hosts;
-  int alone = -1;
   for (size_t i = 0; i < count; ++i) {
-    const int device = devices[i * devices.size() / count], host = problem_.devices[device].host;
+    const int device = devices[i * devices.size() / count];
     chosen.push_back(device);
     const int number =
-        hosts.try_emplace(host < 0 ? alone-- : host, static_cast<int>(hosts.size())).first->second;
+        hosts.try_emplace(HostOf(problem_, device), static_cast<int>(hosts.size())).first->second;
     made_up.push_back({class_of_[device], number});
   }
   std::unique_ptr<SumSample>& sample = samples_[{at_once, std::move(made_up)}];
@@ -67,11 +66,7 @@ GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exa
 void GroupSums::FindHosts(SumSamples& samples, int most_exact, int at_once) {
   const PlanningProblem& problem = samples.problem();
   std::map<int, std::vector<int>> by_host;
-  int alone = -1;
-  for (const int d : devices_) {
-    const int host = problem.devices[d].host;
-    by_host[host < 0 ? alone-- : host].push_back(d);
-  }
+  for (const int d : devices_) by_host[HostOf(problem, d)].push_back(d);
   if (by_host.size() < 2 || by_host.size() == devices_.size()) return;
   std::vector<int> first;
   std::set<std::vector<int>> known;

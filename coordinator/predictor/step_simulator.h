@@ -149,6 +149,9 @@ class StepSimulator {
   // How many times longer what runs on the cores of `device` takes than alone: the threads on them get equal parts.
   double SharingOfCores(int device) const;
   double ShareOfShared(const Task& task) const;
+  absl::Span<const CardPart> CardPartsOf(const Task& task) const {
+    return absl::MakeSpan(card_parts_).subspan(task.first_card, task.end_card - task.first_card);
+  }
 
   StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own);
 
@@ -182,17 +185,12 @@ class StepSimulator {
   std::vector<Edge> edges_;
   std::vector<Running> running_;
   std::vector<int> thread_devices_;
-  // Of a host's cards (CardUse), by one task.
-  struct CardPart {
-    int host;
-    int64_t part;
-  };
   std::vector<CardPart> card_parts_;
   std::vector<int> computing_,
       threads_;  // running tasks of a processor: computations, and threads beside them
   std::vector<int> sending_, receiving_;  // likewise, of a device's ends
   std::vector<int> computing_on_host_;    // likewise, of the devices with a host_
-  std::vector<int64_t> cards_wanted_;     // likewise, of the hosts of cards_
+  CardsWanted cards_wanted_;              // by running tasks
   int64_t simulated_instructions_ = 0;
 };
 

@@ -11,7 +11,7 @@ absl::Status StepSimulator::Simulate() {
   computing_.assign(problem_.devices.size(), 0);
   computing_on_host_.assign(problem_.devices.size(), 0);
   threads_.assign(problem_.devices.size(), 0);
-  cards_wanted_.assign(cards_.hosts(), 0);
+  cards_wanted_ = CardsWanted(cards_.hosts());
   sending_.assign(problem_.devices.size(), 0);
   receiving_.assign(problem_.devices.size(), 0);
   size_t ended = 0;
@@ -75,8 +75,7 @@ void StepSimulator::Occupy(const Running& running, int change) {
   if (running.resource == Resource::kShared) {
     for (int t = task.first_thread; t < task.end_thread; ++t)
       threads_[processor_[thread_devices_[t]]] += change;
-    for (int c = task.first_card; c < task.end_card; ++c)
-      cards_wanted_[card_parts_[c].host] += change * card_parts_[c].part;
+    cards_wanted_.Change(CardPartsOf(task), change);
   }
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
@@ -100,11 +99,9 @@ double StepSimulator::ShareOf(const Running& running) const {
 }
 
 double StepSimulator::ShareOfShared(const Task& task) const {
-  double share = 1;
+  double share = cards_wanted_.Slowdown(CardPartsOf(task));
   for (int t = task.first_thread; t < task.end_thread; ++t)
     share = std::max(share, SharingOfCores(thread_devices_[t]));
-  for (int c = task.first_card; c < task.end_card; ++c)
-    share = std::max(share, CardUse::Slowdown(cards_wanted_[card_parts_[c].host]));
   return share;
 }
 

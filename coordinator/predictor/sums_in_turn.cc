@@ -5,7 +5,6 @@
 #include <limits>
 #include <queue>
 
-#include "coordinator/predictor/card_use.h"
 #include "coordinator/predictor/fluid_work.h"
 
 namespace medley {
@@ -14,7 +13,7 @@ namespace {
 class Turns {
  public:
   Turns(int holders, int hosts, std::vector<SumInTurn>& sums)
-      : sums_(sums), queues_(holders), behind_(sums.size()), wanted_(hosts, 0) {
+      : sums_(sums), queues_(holders), behind_(sums.size()), wanted_(hosts) {
     for (size_t i = 0; i < sums.size(); ++i) {
       behind_[i] = static_cast<int>(sums[i].holders.size());
       for (const int holder : sums[i].holders) queues_[holder].push(i);
@@ -29,7 +28,7 @@ class Turns {
       double next = std::numeric_limits<double>::infinity();
       for (const size_t i : waiting_) next = std::min(next, sums_[i].ready_seconds);
       for (Running& running : running_) {
-        running.work.Share(SlowdownOf(sums_[running.sum]), now);
+        running.work.Share(wanted_.Slowdown(sums_[running.sum].card_parts), now);
         next = std::min(next, running.work.end_seconds);
       }
       now = next;
@@ -52,16 +51,9 @@ class Turns {
     std::erase_if(waiting_, [&](size_t i) {
       if (sums_[i].ready_seconds > now) return false;
       running_.push_back({i, FluidWork::Begin(now, sums_[i].work_seconds)});
-      Want(sums_[i], 1);
+      wanted_.Change(sums_[i].card_parts, 1);
       return true;
     });
-  }
-
-  double SlowdownOf(const SumInTurn& sum) const {
-    double slowdown = 1;
-    for (const SumInTurn::CardPart& of : sum.card_parts)
-      slowdown = std::max(slowdown, CardUse::Slowdown(wanted_[of.host]));
-    return slowdown;
   }
 
   void EndDone(double now) {
@@ -73,7 +65,7 @@ class Turns {
     });
     for (const size_t i : done) {
       sums_[i].end_seconds = now;
-      Want(sums_[i], -1);
+      wanted_.Change(sums_[i].card_parts, -1);
       for (const int holder : sums_[i].holders) {
         queues_[holder].pop();
         ComeToFront(queues_[holder]);
@@ -81,16 +73,12 @@ class Turns {
     }
   }
 
-  void Want(const SumInTurn& sum, int change) {
-    for (const SumInTurn::CardPart& of : sum.card_parts) wanted_[of.host] += change * of.part;
-  }
-
   std::vector<SumInTurn>& sums_;
   std::vector<std::queue<size_t>> queues_;  // of each holder
   std::vector<int> behind_;                 // of each sum, in how many queues others are before it
   std::vector<size_t> waiting_;
   std::vector<Running> running_;
-  std::vector<int64_t> wanted_;  // of each host's cards
+  CardsWanted wanted_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
-#include <cstdint>
 #include <vector>
+
+#include "coordinator/predictor/card_use.h"
 
 namespace medley {
 
@@ -9,10 +10,6 @@ struct SumInTurn {
   std::vector<int> holders;
   double ready_seconds = 0;  // it does not begin before
   double work_seconds = 0;   // by itself
-  struct CardPart {
-    int host = 0;
-    int64_t part = 0;
-  };
   std::vector<CardPart> card_parts;
   double end_seconds = 0;  // found
 };

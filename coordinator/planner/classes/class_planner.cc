@@ -130,14 +130,8 @@ class Planning {
   using SumModels = std::map<std::pair<int, int>, SumModel>;  // by replicas and the least degree
   const SumModel& SumsOf(SumModels& known, const std::vector<DeviceClass>& classes, int replicas,
                          int least_degree) {
-    auto model = known.find({replicas, least_degree});
-    if (model == known.end()) {
-      model = known
-                  .emplace(std::pair(replicas, least_degree),
-                           SumModel(predictor_, classes, replicas, least_degree))
-                  .first;
-    }
-    return model->second;
+    return known.try_emplace({replicas, least_degree}, predictor_, classes, replicas, least_degree)
+        .first->second;
   }
 
   // What is searched over some classes.

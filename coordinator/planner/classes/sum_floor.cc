@@ -19,33 +19,10 @@ struct Rises {
   LinkRise within, between;
 };
 
-int HostOf(const PlanningProblem& problem, int device) {
-  const int host = problem.devices[device].host;
-  return host >= 0 ? host : -1 - device;  // alone on its own
-}
-
 Rises RisesOf(const PlanningProblem& problem) {
-  std::map<int, std::map<int, std::vector<int>>> devices;  // by end and host, two of them at most
-  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
-    std::vector<int>& known = devices[problem.links.EndOf(d)][HostOf(problem, d)];
-    if (known.size() < 2) known.push_back(d);
-  }
   Rises rises;
-  for (const auto& [end, hosts] : devices) {
-    for (auto other_end = devices.find(end); other_end != devices.end(); ++other_end) {
-      // All links between two ends are alike, but for whether they leave the host.
-      bool within = false, between = false;
-      for (const auto& [host, a] : hosts) {
-        if (within && between) break;
-        for (const auto& [other_host, b] : other_end->second) {
-          const bool same = host == other_host;
-          if ((same ? within : between) || a.front() == b.back()) continue;
-          (same ? within : between) = true;
-          (same ? rises.within : rises.between).Cover(problem.links.Between(a.front(), b.back()));
-        }
-      }
-    }
-  }
+  for (const LinkedDevices& kind : KindsOfLinks(problem))
+    (kind.within_host ? rises.within : rises.between).Cover(problem.links.Between(kind.a, kind.b));
   return rises;
 }
 

@@ -145,9 +145,7 @@ class UnitCosts {
  private:
   static void Cover(const BlockTimes& rank, double slowdown, BlockTimes& all) {
     for (const auto block : {&BlockTimes::embedding, &BlockTimes::layer, &BlockTimes::head}) {
-      for (const auto pass :
-           {&PassTimes::forward_seconds, &PassTimes::backward_seconds, &PassTimes::weight_gradient_seconds,
-            &PassTimes::recompute_seconds, &PassTimes::recompute_but_attention_seconds}) {
+      for (const auto pass : kAllPassTimes) {
         (all.*block).*pass = std::max((all.*block).*pass, slowdown * (rank.*block.*pass));
       }
     }

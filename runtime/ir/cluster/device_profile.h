@@ -19,6 +19,10 @@ struct PassTimes {
   friend bool operator==(const PassTimes&, const PassTimes&) = default;
 };
 
+inline constexpr double PassTimes::*kAllPassTimes[] = {
+    &PassTimes::forward_seconds, &PassTimes::backward_seconds, &PassTimes::weight_gradient_seconds,
+    &PassTimes::recompute_seconds, &PassTimes::recompute_but_attention_seconds};
+
 // The times of one block of each kind, for one micro-batch of a given size.
 struct BlockTimes {
   PassTimes embedding, layer, head;
