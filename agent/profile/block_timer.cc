@@ -14,6 +14,7 @@
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
+#include "runtime/device/queue_timer.h"
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
@@ -62,6 +63,9 @@ class TimedShard {
                                                                .buffers = buffers,
                                                                .precision = precision}));
     timed.device_ = &device;
+    ASSIGN_OR_RETURN(timed.timer_, device.queue->OpenTimer(2));
+    timed.computes_here_ =
+        timed.shard_->arena().Whole(ParameterArena::Part::kParameter).buffer->host_address() != nullptr;
     timed.buffers_ = {.stash = 0,
                       .recomputed = buffers.recomputed - 1,
                       .input = first ? -1 : 0,
@@ -88,14 +92,16 @@ class TimedShard {
 
   ModelShard& shard() { return *shard_; }
 
+  // On the queue's own clock, as the executor times instructions.
   absl::StatusOr<PassSample> Time(const std::function<absl::Status()>& submit) {
-    const double waited_before = WaitedSeconds();
-    const absl::Time start = Now();
+    const double waited_before = computes_here_ ? WaitedSeconds() : 0;
+    RETURN_IF_ERROR(timer_->Set(0));
     RETURN_IF_ERROR(submit());
+    RETURN_IF_ERROR(timer_->Set(1));
     RETURN_IF_ERROR(device_->queue->Wait(device_->queue->Record()));
-    const double seconds = absl::ToDoubleSeconds(Now() - start);
+    ASSIGN_OR_RETURN(const double seconds, timer_->Seconds(0, 1));
     Progress::OfProcess().Add();
-    return PassSample{seconds, WaitedSeconds() - waited_before};
+    return PassSample{seconds, computes_here_ ? WaitedSeconds() - waited_before : 0};
   }
 
   struct Repetition {
@@ -162,6 +168,9 @@ class TimedShard {
   }
 
   Device* device_ = nullptr;
+  std::unique_ptr<QueueTimer> timer_;
+  // This thread does the device's work. Another device goes on while this thread waits for a processor.
+  bool computes_here_ = false;
   std::unique_ptr<ModelShard> shard_;
   ModelShard::PassBuffers buffers_;
   std::optional<ModelShard::PassBuffers> split_;  // with what lies between the two gradients
