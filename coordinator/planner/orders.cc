@@ -23,8 +23,8 @@ using Kind = UnitOp::Kind;
 constexpr int64_t kWorkLimit = 500'000;
 constexpr int kAttempts = 4;
 
-// Lends units that do not fit what they lack less. Whether all fit.
-bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan,
+// Lends units that do not fit `times` as much less as they lack. Whether all fit.
+bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan, double times,
                          std::vector<double>& memory_limit) {
   bool fits = true;
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
@@ -32,7 +32,7 @@ bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan,
     const Bytes left = RoomOf(problem, plan, rank).LeftFor(memory.multiplied);
     if (memory.total() <= left) continue;
     fits = false;
-    memory_limit[PlaceOf(plan, rank).unit] -= static_cast<double>((memory.total() - left).value);
+    memory_limit[PlaceOf(plan, rank).unit] -= times * static_cast<double>((memory.total() - left).value);
   }
   return fits;
 }
@@ -86,7 +86,9 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
   const absl::StatusOr<OrderProblem> made = MakeOrderProblem(problem, plan);
   if (!made.ok()) return std::nullopt;
   SynthesisOptions options = {.memory_limit = made->memory_limit, .goal = goal, .work_limit = kWorkLimit};
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  // What arrives early is kept beside what the order keeps, and changes with it.
+  double times = 1;
+  for (int attempt = 0; attempt < kAttempts; ++attempt, times *= 2) {
     if (LeastSeconds(made->pipeline, options.memory_limit, options.goal) >= below_seconds) break;
     SynthesisedOrders found = SynthesiseOrders(made->pipeline, options);
     if (found.orders.empty()) break;
@@ -97,7 +99,7 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
     if (goal == OrderGoal::kPeriod) {
       if (std::optional<PredictedPlan> best = BestAhead(problem, listed, ahead); best) listed = best->plan;
     }
-    if (!TightenWhereItLacks(problem, listed, options.memory_limit)) continue;
+    if (!TightenWhereItLacks(problem, listed, times, options.memory_limit)) continue;
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, listed);
     if (!seconds.ok() || *seconds >= below_seconds) break;
     return PredictedPlan{std::move(listed), *seconds};

@@ -70,7 +70,8 @@ const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement,
   const absl::StatusOr<double> seconds = unslowed_simulator_.Run(PlanOf(alone, {choice}, {0}));
   const int degree = units_.empty() ? 1 : static_cast<int>(units_.front().devices.size());  // of all
   for (int s = 0; s < static_cast<int>(choice.ends.size()); ++s) {
-    entry->second.push_back(seconds.ok() ? unslowed_simulator_.LastBackwardSeconds(s * degree) : kInfinity);
+    entry->second.push_back(seconds.ok() ? unslowed_simulator_.LastBackwardOf(s * degree).end_seconds
+                                         : kInfinity);
   }
   return entry->second;
 }

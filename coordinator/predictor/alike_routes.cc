@@ -17,6 +17,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/plan/order_text.h"
 #include "runtime/ir/program/holder_runs.h"
 #include "runtime/ir/program/program.h"
 
@@ -98,10 +99,7 @@ class AlikeRoutes {
     std::vector<char> visited(plan_.units.size(), 0);
     devices_of_unit_.resize(plan_.units.size());
     for (size_t r = 0; r < plan_.routes.size(); ++r) {
-      const Route& route = plan_.routes[r];
-      std::string key = absl::StrCat(static_cast<int>(plan_.schedule), ";", route.micro_batch_sequences);
-      std::map<int, int> hosts;
-      for (const UnitId u : route.units) {
+      for (const UnitId u : plan_.routes[r].units) {
         const Unit& unit = plan_.units[u];
         if (visited[u.value()]++ > 0 || unit.lives_on_peers() ||
             unit.activations_home != ActivationsHome::kDevice || unit.chunks.size() != 1) {
@@ -110,10 +108,6 @@ class AlikeRoutes {
               " is shared, passed twice or has layers with its holders or activations elsewhere; "
               "such plans are predicted whole alone"));
         }
-        absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
-                        static_cast<int>(unit.recompute), "w", unit.window_layers, "a",
-                        static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
-                        unit.exchange_parts);
         for (const std::string& name : unit.devices) {
           const int d = predictor_.DeviceNamed(name);
           if (d < 0) {
@@ -125,17 +119,11 @@ class AlikeRoutes {
                 absl::StrCat("routes[", r, "]: ", name, " shares its processor"));
           }
           devices_of_unit_[u.value()].push_back(d);
-          const int host =
-              hosts.emplace(problem_.devices[d].host, static_cast<int>(hosts.size())).first->second;
-          absl::StrAppend(&key, ",", predictor_.ClassOf(d), "h", host);
           ++used_on_host_[problem_.devices[d].host];
         }
-        for (const ModelShare& share : unit.shares) {
-          absl::StrAppend(&key, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
-                          share.feed_forward.end, ".", share.vocabulary.end);
-        }
       }
-      routes_of_kind_[{key, route.micro_batches}].push_back(static_cast<int>(r));
+      routes_of_kind_[{predictor_.KindOf(plan_, static_cast<int>(r)), plan_.routes[r].micro_batches}]
+          .push_back(static_cast<int>(r));
     }
     return absl::OkStatus();
   }
@@ -154,7 +142,7 @@ class AlikeRoutes {
     }
     PlanningProblem alone = OnDevices(problem_, devices);
     for (DeviceCost& device : alone.devices) Slow(device);
-    ASSIGN_OR_RETURN(const std::vector<double> last_backwards, LastBackwards(key, alone, plan));
+    ASSIGN_OR_RETURN(const std::vector<LastBackward> last_backwards, LastBackwards(key, alone, plan));
     for (size_t s = 0; s < plan.units.size(); ++s) {
       const Unit& unit = plan.units[s];
       StageGroup& group = groups_.emplace_back();
@@ -170,43 +158,48 @@ class AlikeRoutes {
             return problem_.devices[device].host == host;
           }));
       const Rank rank = FirstRankOf(plan, static_cast<int>(s));
-      group.last_backward_seconds = last_backwards[s];
-      RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences, group));
+      group.last_backward_seconds = last_backwards[s].end_seconds;
+      RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences,
+                               last_backwards[s].of_weights_alone, group));
     }
     return absl::OkStatus();
   }
 
   // Of each unit of a plan with one route. Under 1F1B, once all stages are at work, each micro-batch more takes as long
   // as the one before.
-  absl::StatusOr<std::vector<double>> LastBackwards(const std::string& key, const PlanningProblem& alone,
-                                                    Plan plan) {
+  absl::StatusOr<std::vector<LastBackward>> LastBackwards(const std::string& key,
+                                                          const PlanningProblem& alone, Plan plan) {
     const int stages = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
     const int steady = 2 * stages + 2;
-    const auto simulated = [&](int count) -> absl::StatusOr<std::vector<double>> {
-      std::vector<double>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
+    const auto simulated = [&](int count) -> absl::StatusOr<std::vector<LastBackward>> {
+      std::vector<LastBackward>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
       if (!known.empty()) return known;
       plan.routes[0].micro_batches = count;
       StepSimulator simulator(alone);
       RETURN_IF_ERROR(simulator.Run(plan).status());
       for (int s = 0; s < stages; ++s) {
         const Rank first = FirstRankOf(plan, s);
-        double last = 0;
-        for (int member = 0; member < static_cast<int>(plan.units[s].devices.size()); ++member)
-          last = std::max(last, simulator.LastBackwardSeconds(first + member));
+        LastBackward last = simulator.LastBackwardOf(first);
+        for (int member = 1; member < static_cast<int>(plan.units[s].devices.size()); ++member)
+          last.end_seconds = std::max(last.end_seconds, simulator.LastBackwardOf(first + member).end_seconds);
         known.push_back(last);
       }
       return known;
     };
     if (micro_batches <= steady || plan.schedule != Schedule::kOneForwardOneBackward)
       return simulated(micro_batches);
-    ASSIGN_OR_RETURN(std::vector<double> last, simulated(steady));
-    ASSIGN_OR_RETURN(const std::vector<double> before, simulated(steady - stages));
-    for (int s = 0; s < stages; ++s) last[s] += (micro_batches - steady) * (last[s] - before[s]) / stages;
+    ASSIGN_OR_RETURN(std::vector<LastBackward> last, simulated(steady));
+    ASSIGN_OR_RETURN(const std::vector<LastBackward> before, simulated(steady - stages));
+    for (int s = 0; s < stages; ++s) {
+      last[s].end_seconds +=
+          (micro_batches - steady) * (last[s].end_seconds - before[s].end_seconds) / stages;
+    }
     return last;
   }
 
+  // `of_weights_alone`: the last backward is.
   absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone, int sequences,
-                        StageGroup& group) const {
+                        bool of_weights_alone, StageGroup& group) const {
     const ModelConfig& model = problem_.shape.model;
     const ModelShare share = ShareOf(plan, rank, model);
     const DeviceCost& device = *FindDevice(alone, DeviceOf(plan, rank));
@@ -225,8 +218,9 @@ class AlikeRoutes {
     }
     group.backward_before_seconds = {0};
     for (BlockId block = group.blocks.first; block < group.blocks.end; ++block) {
-      group.forward_seconds.push_back(TimesOf(times, model, block).forward_seconds);
-      double seconds = TimesOf(times, model, block).backward_seconds;
+      const PassTimes& passes = TimesOf(times, model, block);
+      group.forward_seconds.push_back(passes.forward_seconds);
+      double seconds = of_weights_alone ? passes.weight_gradient_seconds : passes.backward_seconds;
       // Its parameters and gradients come before it.
       if (group.layers_on_host > 0 && model.is_layer(block))
         seconds = std::max(seconds, 2 * group.fetch_seconds);
@@ -459,6 +453,30 @@ AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
   }
   for (size_t d = 0; d < problem.devices.size(); ++d)
     device_by_name_.emplace(problem.devices[d].name, static_cast<int>(d));
+}
+
+std::string AlikeRoutePredictor::KindOf(const Plan& plan, int route) const {
+  const Route& of = plan.routes[route];
+  std::string key = absl::StrCat(static_cast<int>(plan.schedule), ";", of.micro_batch_sequences);
+  std::map<int, int> hosts;
+  for (const UnitId u : of.units) {
+    const Unit& unit = plan.units[u];
+    absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
+                    static_cast<int>(unit.recompute), "w", unit.window_layers, "a",
+                    static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
+                    unit.exchange_parts);
+    for (const std::string& name : unit.devices) {
+      const int d = DeviceNamed(name);
+      const int host = hosts.emplace(problem_.devices[d].host, static_cast<int>(hosts.size())).first->second;
+      absl::StrAppend(&key, ",", ClassOf(d), "h", host);
+    }
+    for (const ModelShare& share : unit.shares) {
+      absl::StrAppend(&key, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
+                      share.feed_forward.end, ".", share.vocabulary.end);
+    }
+    if (!unit.order.empty()) absl::StrAppend(&key, "o", FormatOrder(unit.order));
+  }
+  return key;
 }
 
 int AlikeRoutePredictor::DeviceNamed(const std::string& name) const {

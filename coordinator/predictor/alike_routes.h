@@ -11,6 +11,7 @@
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/step_simulator.h"
 #include "runtime/ir/plan/plan.h"
 
 namespace medley {
@@ -45,6 +46,9 @@ class AlikeRoutePredictor {
   const std::vector<DeviceClass>& classes() const { return classes_; }
   int ClassOf(int device) const { return class_of_[device]; }
   int DeviceNamed(const std::string& name) const;  // -1: there is none
+  // Equal for routes that take the same times with equally many micro-batches, but for what sums cost. Of a plan that can be
+  // predicted here.
+  std::string KindOf(const Plan& plan, int route) const;
   // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host;
   // so many such sums share the cards of these hosts.
   GroupSums& SumsOver(std::vector<int> devices, int at_once = 1);
@@ -52,14 +56,14 @@ class AlikeRoutePredictor {
   SumSamples& samples() { return samples_; }
   const CardUse& cards() const { return cards_; }
   // What was simulated of such a route by itself; empty: nothing yet.
-  std::vector<double>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
+  std::vector<LastBackward>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
 
  private:
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
   std::vector<int> class_of_;
   std::unordered_map<std::string, int> device_by_name_;
-  std::unordered_map<std::string, std::vector<double>> last_backwards_;
+  std::unordered_map<std::string, std::vector<LastBackward>> last_backwards_;
   SumSamples samples_;
   const CardUse cards_;
   std::map<std::pair<int, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;

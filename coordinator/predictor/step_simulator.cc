@@ -82,15 +82,13 @@ double StepSimulator::ComputingSeconds(Rank rank, int instruction) const {
   return task < 0 ? 0 : tasks_[task].end_seconds - tasks_[task].start_seconds;
 }
 
-double StepSimulator::LastBackwardSeconds(Rank rank) const {
-  double end_seconds = 0;
+LastBackward StepSimulator::LastBackwardOf(Rank rank) const {
   const std::vector<Instruction>& instructions = programs_[rank].instructions;
   for (int i = static_cast<int>(instructions.size()) - 1; i >= 0; --i) {
     if (!IsGradient(instructions[i].kind)) continue;
-    end_seconds = TimeOf(rank, i).end_seconds;
-    break;  // they stand in their order
+    return {TimeOf(rank, i).end_seconds, instructions[i].kind == InstructionKind::kWeightGradient};
   }
-  return end_seconds;
+  return {};  // they stand in their order, and there is one
 }
 
 absl::Status StepSimulator::CompileAndCost(const Plan& plan) {

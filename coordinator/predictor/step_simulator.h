@@ -20,6 +20,12 @@
 
 namespace medley {
 
+// The last pass of a rank in a step that makes gradients.
+struct LastBackward {
+  double end_seconds = 0;
+  bool of_weights_alone = false;  // the gradient of the input was made before
+};
+
 // Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for
 // other tasks; a message or an all-reduce is one task that all its ends wait for and work on together. So is
 // a gather of the ranks of a unit. A pass within which they exchange (GroupExchanges) is three: all wait for
@@ -44,8 +50,8 @@ class StepSimulator {
   InstructionTime TimeOf(Rank rank, int instruction) const;
   // Of that time, what its device computes: the rest goes to what the ranks of a unit exchange.
   double ComputingSeconds(Rank rank, int instruction) const;
-  // When `rank` has run its last backward.
-  double LastBackwardSeconds(Rank rank) const;
+  // The last pass of `rank` that makes gradients.
+  LastBackward LastBackwardOf(Rank rank) const;
 
   // The instructions of all runs together: what they cost.
   int64_t simulated_instructions() const { return simulated_instructions_; }

@@ -44,6 +44,7 @@ PlanningProblem Synthetic(const std::vector<std::pair<Kind, int>>& kinds, int la
   problem.shape.global_batch_sequences = batch;
   problem.micro_batch_sizes = {1, 2, 4};
   problem.constraints.saves_memory = true;
+  problem.constraints.synthesised_orders = true;
   const ModelConfig& model = problem.shape.model;
   std::vector<int> ends, hosts;
   int host = 0;
@@ -113,7 +114,8 @@ void Report(const std::string& name, const PlanningProblem& problem) {
     return;
   }
   std::printf("step_seconds_%s %.4f\n", name.c_str(), plan->step_seconds);
-  std::printf("gap_%s %.4f\n", name.c_str(), plan->step_seconds / plan->lower_bound_seconds - 1);
+  std::printf("step_seconds_1f1b_%s %.4f\n", name.c_str(), plan->named_step_seconds);
+  std::printf("gap_%s %.4f\n", name.c_str(), plan->named_step_seconds / plan->lower_bound_seconds - 1);
   std::printf("priced_%s %lld\n", name.c_str(), static_cast<long long>(plan->priced_shapes));
   std::printf("summary_%s %s\n", name.c_str(), plan->summary.c_str());
 }
@@ -134,6 +136,7 @@ class SailorCluster {
     problem_.shape.global_batch_sequences = training.at("global_batch_size");
     problem_.micro_batch_sizes = {1, 2, 4, 8};
     problem_.constraints.saves_memory = true;
+    problem_.constraints.synthesised_orders = true;
     AddDevices(inputs);
     AddLinks(inputs);
     TakeExchangesOut();
@@ -372,8 +375,9 @@ void ReportSailor(const std::string& data, const std::string& name) {
   }
   std::printf("step_seconds_sailor_%s ours %.4f theirs %.4f\n", name.c_str(), ours->step_seconds,
               theirs->step_seconds);
+  std::printf("step_seconds_1f1b_sailor_%s %.4f\n", name.c_str(), ours->named_step_seconds);
   std::printf("vs_sailor_%s %.4f\n", name.c_str(), theirs->step_seconds / ours->step_seconds);
-  std::printf("gap_sailor_%s %.4f\n", name.c_str(), ours->step_seconds / ours->lower_bound_seconds - 1);
+  std::printf("gap_sailor_%s %.4f\n", name.c_str(), ours->named_step_seconds / ours->lower_bound_seconds - 1);
   std::printf("summary_sailor_%s %s\n", name.c_str(), ours->summary.c_str());
   std::printf("plan_sailor_%s %s\n", name.c_str(), AsSailorsJson(cluster.problem(), ours->plan).c_str());
 }

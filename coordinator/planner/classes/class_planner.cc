@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "coordinator/planner/classes/class_search.h"
 #include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/classes/improve.h"
 #include "coordinator/planner/classes/judge_plans.h"
 #include "coordinator/planner/classes/lower_bound.h"
+#include "coordinator/planner/classes/route_orders.h"
 #include "coordinator/predictor/alike_routes.h"
 
 namespace medley {
@@ -79,6 +81,8 @@ class Planning {
           may_home ? ", nor with layers in host memory"
                    : "; layers in host memory are not allowed, or no device's copies are measured"));
     }
+    best_.named_step_seconds = best_.step_seconds;
+    if (problem_.constraints.synthesised_orders) OrderPasses();
     return std::move(best_);
   }
 
@@ -319,6 +323,39 @@ class Planning {
       const int most = (left + 1) / 2;
       left -= search.ImproveFrom(start.plan, start.step_seconds, most);
     }
+  }
+
+  // Gives the routes of the fastest plans other orders than 1F1B's.
+  void OrderPasses() {
+    RouteOrders orders(predictor_);
+    std::string how;
+    for (const PredictedPlan& named : judge_.fastest()) {
+      for (const Schedule schedule : {Schedule::kListed, Schedule::kZeroBubbleH1, Schedule::kGPipe}) {
+        if (stopped()) break;
+        std::optional<OrderedPlan> ordered = orders.Order(named.plan, schedule);
+        if (!ordered) continue;
+        const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(ordered->plan);
+        const double below = std::min(best_.step_seconds, (1 - kLeastGain) * best_.named_step_seconds);
+        if (!predicted.ok() || predicted->step_seconds >= below) continue;
+        best_.plan = std::move(ordered->plan);
+        best_.step_seconds = predicted->step_seconds;
+        how = absl::StrFormat("%s for %d of %d kinds of routes",
+                              schedule == Schedule::kListed ? "synthesised" : NameOf(schedule),
+                              ordered->faster_kinds, ordered->kinds);
+      }
+    }
+    if (how.empty()) {
+      best_.orders = DescribeNoOrder(judge_.fastest().size());
+      return;
+    }
+    best_.orders = absl::StrFormat(
+        "%s: predicted %.1f %% faster than the best plan under 1f1b%s; nothing is proven of plans with "
+        "orders "
+        "of their own",
+        how, 100 * (best_.named_step_seconds / best_.step_seconds - 1),
+        best_.lower_bound_seconds > 0
+            ? absl::StrFormat(", where none takes less than %.3g s", best_.lower_bound_seconds)
+            : "");
   }
 
   // Each up to four times as many as the one before.

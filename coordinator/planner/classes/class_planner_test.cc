@@ -53,6 +53,38 @@ TEST_CASE("plans of many devices are valid, fit, and are predicted as whole ones
   CHECK(planned >= 20);
 }
 
+TEST_CASE(
+    "passes in other orders than 1F1B's make plans faster, which are valid, fit, and are predicted as whole "
+    "ones are") {
+  int ordered = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 12 + static_cast<int>(seed % 3) * 6);
+    INFO("seed " << seed << ", " << problem.devices.size() << " devices");
+    const absl::StatusOr<PlanByClass> named = PlanByClasses(problem);
+    problem.constraints.synthesised_orders = true;
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    REQUIRE(found.status().code() == named.status().code());
+    if (!found.ok()) continue;
+    INFO(found->summary);
+    INFO(found->orders);
+    CHECK(found->named_step_seconds == named->step_seconds);
+    CHECK_FALSE(found->orders.empty());
+    if (found->plan.schedule == Schedule::kOneForwardOneBackward) {
+      CHECK(found->plan == named->plan);
+      continue;
+    }
+    ++ordered;
+    CHECK(found->step_seconds < named->step_seconds);
+    CHECK(SequencesOf(found->plan) == problem.shape.global_batch_sequences);
+    CHECK(FitsMemory(problem, found->plan));
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
+    REQUIRE(whole.status().ToString() == "OK");
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.05));
+    if (seed % 5 == 0) CHECK(PlanByClasses(problem)->plan == found->plan);
+  }
+  CHECK(ordered >= 5);
+}
+
 TEST_CASE("of few devices plans by classes are nearly as fast as those of the whole search") {
   double sum = 0;
   int count = 0;
@@ -202,6 +234,23 @@ TEST_CASE("stages that hold the same blocks share hosts where that saves sums be
   }
   CHECK(hosts_of_block.size() == 4);
   for (const auto& [block, on] : hosts_of_block) CHECK(on.size() == 1);
+}
+
+TEST_CASE("stages that would wait for gradients make those of weights meanwhile") {
+  // 40 micro-batches on their way through 20 stages of a second forward, one for the gradient of the input and one for the weights'.
+  PlanningProblem problem = Alike(20, 20, 40);
+  problem.constraints.max_routes = 1;
+  problem.constraints.synthesised_orders = true;
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  INFO(found->orders);
+  CHECK(found->named_step_seconds == Approx((40 + 19) * 3));
+  // No stage can do without its own work and the forwards that lead to it.
+  CHECK(found->step_seconds >= 40 * 3 + 19);
+  CHECK(found->step_seconds < 40 * 3 + 19 * 2);
+  const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
+  REQUIRE(whole.ok());
+  CHECK(*whole == Approx(found->step_seconds));
 }
 
 TEST_CASE("a route that takes more devices than its class has is spread over classes that are as fast") {

@@ -17,6 +17,8 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kOwnPart = 1.1;
 constexpr int kMostPlacings = 3;
+constexpr double kHardlySlower = 1.1;
+constexpr size_t kMostRemembered = 32;
 
 int DevicesOfHost(const PlanningProblem& problem, const DeviceCost& of) {
   if (of.host < 0) return 1;
@@ -115,11 +117,22 @@ double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan found, const 
                   Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side")));
 }
 
+void PlanJudge::Remember(const Plan& plan, double step_seconds) {
+  if (!fastest_.empty() && step_seconds > kHardlySlower * fastest_.front().step_seconds) return;
+  if (fastest_.size() == kMostRemembered && step_seconds >= fastest_.back().step_seconds) return;
+  const auto place = std::upper_bound(
+      fastest_.begin(), fastest_.end(), step_seconds,
+      [](double seconds, const PredictedPlan& known) { return seconds < known.step_seconds; });
+  fastest_.insert(place, {plan, step_seconds});
+  if (fastest_.size() > kMostRemembered) fastest_.pop_back();
+}
+
 // If it is predicted to be faster than the fastest.
 double PlanJudge::Keep(Plan plan, std::string summary) {
   ++best_.predicted_plans;
   const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
   if (!predicted.ok()) return kNever;
+  Remember(plan, predicted->step_seconds);
   if (found_any() && predicted->step_seconds >= best_.step_seconds) return predicted->step_seconds;
   best_.plan = std::move(plan);
   best_.step_seconds = predicted->step_seconds;

@@ -7,6 +7,7 @@
 
 #include "coordinator/planner/classes/deal_micro_batches.h"
 #include "coordinator/planner/classes/plan_by_class.h"
+#include "coordinator/planner/orders.h"
 #include "coordinator/predictor/alike_routes.h"
 
 namespace medley {
@@ -28,14 +29,18 @@ class PlanJudge {
   // it there is then no plan.
   double StepSeconds(const StageTable& table, ClassedPlan plan, const Deal& deal);
 
+  // The fastest and some that are hardly slower, by their steps.
+  const std::vector<PredictedPlan>& fastest() const { return fastest_; }
   bool found_any() const { return !best_.plan.units.empty(); }
 
  private:
   bool Fits(const Plan& plan, double optimizer_share) const;
   double Keep(Plan plan, std::string summary);
+  void Remember(const Plan& plan, double step_seconds);
 
   AlikeRoutePredictor& predictor_;
   PlanByClass& best_;
+  std::vector<PredictedPlan> fastest_;
   std::set<std::string> judged_;  // summaries
 };
 

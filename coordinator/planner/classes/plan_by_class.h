@@ -9,9 +9,12 @@ namespace medley {
 struct PlanByClass {
   Plan plan;
   double step_seconds = 0;         // AlikeRoutePredictor
-  double lower_bound_seconds = 0;  // no plan of this space is predicted to be faster; 0: not known
+  double named_step_seconds = 0;   // of the fastest plan under 1F1B; `plan` may have orders of its own
+  double lower_bound_seconds = 0;  // no plan under 1F1B is predicted to be faster; 0: not known
   int64_t priced_shapes = 0, predicted_plans = 0;
   std::string summary;  // how it was found and what it does, for people
+  std::string
+      orders;  // why passes are in the order in which they are, for people; empty: no other was to be looked for
 };
 
 }  // namespace medley

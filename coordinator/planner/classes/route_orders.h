@@ -1,0 +1,43 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/predictor/alike_routes.h"
+#include "runtime/ir/plan/plan.h"
+#include "runtime/ir/plan/unit_op.h"
+
+namespace medley {
+
+struct OrderedPlan {
+  Plan plan;
+  int kinds = 0, faster_kinds = 0;  // of routes; and those of them that have another order than 1F1B's
+};
+
+// Other orders of passes than 1F1B's for plans of many alike routes: each route has the one that was found for one of its kind by
+// itself, as if there were no sums. Where none fits or is faster, it keeps 1F1B's.
+class RouteOrders {
+ public:
+  // `predictor` must outlive it.
+  explicit RouteOrders(AlikeRoutePredictor& predictor) : predictor_(predictor) {}
+
+  // `plan`, of 1F1B, which fits and can be predicted here, in the order of `schedule`, or, of kListed, in orders that are synthesised
+  // (coordinator/planner/orders.h); none: no kind of its routes gains by them. What the plan takes with sums only its prediction
+  // tells. Equal plans get equal orders.
+  std::optional<OrderedPlan> Order(const Plan& plan, Schedule schedule);
+
+ private:
+  struct Orders {
+    std::vector<UnitOrder> of_stages;
+    bool is_faster = false;  // than 1F1B
+  };
+  const Orders& OrdersOf(const Plan& plan, const Route& route, Schedule schedule);
+  Orders FindOrders(const Plan& plan, const Route& route, Schedule schedule) const;
+
+  AlikeRoutePredictor& predictor_;
+  std::map<std::pair<Schedule, std::string>, Orders> known_;  // by kind of route
+};
+
+}  // namespace medley
