@@ -105,31 +105,61 @@ class Synthesis {
   }
 
   void TakeNamedSchedules() {
+    FindWhole();
     for (int s = 0; s < kSchedules; ++s) {
       const Schedule schedule = static_cast<Schedule>(s);
       if (schedule == Schedule::kListed) continue;
-      PassOrders orders = PassesOf(graph_, ScheduleOrders(schedule, pipeline_));
+      const PassOrders orders = PassesOf(graph_, ScheduleOrders(schedule, pipeline_));
       Take(orders);
-      Split(orders);
-      const OrderTimes times = Take(orders);
-      if (times.complete) starts_.push_back({std::move(orders), times});
+      PassOrders split = Split(orders, {});
+      OrderTimes times = Take(split);
+      if (!rule_.joined.empty()) {
+        split = Split(orders, rule_.joined);
+        times = Take(split);
+      }
+      if (times.complete) starts_.push_back({std::move(split), times});
     }
   }
 
-  // Each backward in two that stand side by side.
-  void Split(PassOrders& orders) const {
-    if (orders.joined.empty()) return;
+  // The backwards of units that have no memory for more than 1F1B keeps stay whole: what lies between the two gradients may need as
+  // much again as what they are made of. Those of others are made in two all the same.
+  void FindWhole() {
+    const PassOrders orders = PassesOf(graph_, ScheduleOrders(Schedule::kOneForwardOneBackward, pipeline_));
+    const OrderTimes times = evaluator_.Evaluate(Split(orders, {}));
+    result_.simulated_passes += 2 * graph_.passes();
+    std::vector<char> whole(graph_.passes(), 0);
+    bool any = false;
+    for (int pass = 0; pass < graph_.passes(); ++pass) {
+      const UnitId unit = graph_.StageOf(pass).unit;
+      if (graph_.pass(pass).kind != PassKind::kInputGradient ||
+          times.peak_kept[unit] <= options_.memory_limit[unit] * (1 + kTolerance))
+        continue;
+      whole[pass] = 1;
+      any = true;
+    }
+    if (any) rule_.joined = std::move(whole);
+  }
+
+  // Each backward that is whole in two that stand side by side, but for those that `whole` names.
+  PassOrders Split(PassOrders orders, const std::vector<char>& whole) const {
+    std::vector<char> joined(graph_.passes(), 0);
     for (std::vector<int>& passes : orders.of_unit) {
       std::vector<int> split;
       for (const int pass : passes) {
-        split.push_back(pass);
         const auto& [stage, kind, micro_batch] = graph_.pass(pass);
-        if (orders.joined[pass] != 0)
+        const int of_input = graph_.PassOf(stage, PassKind::kInputGradient, micro_batch);
+        const bool stays = !whole.empty() && whole[of_input] != 0;
+        if (stays && kind == PassKind::kWeightGradient) continue;
+        split.push_back(pass);
+        if (kind != PassKind::kInputGradient) continue;
+        joined[pass] = stays ? 1 : 0;
+        if (!stays && !orders.joined.empty() && orders.joined[pass] != 0)
           split.push_back(graph_.PassOf(stage, PassKind::kWeightGradient, micro_batch));
       }
       passes = std::move(split);
     }
-    orders.joined.clear();
+    orders.joined = whole.empty() ? std::vector<char>() : std::move(joined);
+    return orders;
   }
 
   // Gradients of inputs or forwards first; weights' gradients last or before what is least urgent; with all

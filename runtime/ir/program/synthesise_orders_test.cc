@@ -190,6 +190,28 @@ TEST_CASE("published pipelines come as close to their busiest stage's work as pu
         c.of_ours_with_twice_the_memory + 5e-4);
 }
 
+TEST_CASE("a unit without memory for gradients apart leaves those of others apart") {
+  // Two stages; what lies between the gradients of a micro-batch is as large as what it keeps. The first has room for what 1F1B
+  // keeps of it, the second for more.
+  TimedPipeline pipeline{.units = 2};
+  pipeline.routes.push_back({.stages = {{.unit = 0}, {.unit = 1}}, .micro_batches = 8});
+  for (TimedStage& stage : pipeline.routes[0].stages) {
+    stage.forward_seconds = stage.input_gradient_seconds = stage.weight_gradient_seconds = 1;
+    stage.kept = 1;
+    stage.deferred = 2;
+  }
+  const std::vector<UnitOrder> named = ScheduleOrders(Schedule::kOneForwardOneBackward, pipeline);
+  CHECK(EvaluateOrders(pipeline, named).makespan_seconds == Approx(27));
+  const SynthesisedOrders found =
+      SynthesiseOrders(pipeline, {.memory_limit = {2, 4}, .goal = OrderGoal::kMakespan});
+  REQUIRE(found.orders.size() == 2);
+  CheckPasses(pipeline, found.orders);
+  // The first unit's backwards take two seconds each, and none begins before the third one.
+  CHECK(found.times.makespan_seconds >= 25);
+  CHECK(found.times.makespan_seconds <= 26);
+  for (const UnitOp& op : found.orders[0]) CHECK(op.kind != Kind::kWeightGradient);
+}
+
 TEST_CASE("where not one micro-batch fits, there are no orders") {
   const TimedPipeline pipeline = RandomOncePassed(3);
   const SynthesisedOrders found =
