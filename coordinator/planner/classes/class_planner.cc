@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <set>
@@ -16,7 +18,7 @@
 #include "coordinator/planner/classes/improve.h"
 #include "coordinator/planner/classes/judge_plans.h"
 #include "coordinator/planner/classes/lower_bound.h"
-#include "coordinator/planner/classes/route_orders.h"
+#include "coordinator/planner/orders.h"
 #include "coordinator/predictor/alike_routes.h"
 
 namespace medley {
@@ -50,6 +52,13 @@ constexpr size_t kSampleHosts = 4;
 // devices, so that large problems take as long as others.
 constexpr size_t kMostStarts = 3;
 constexpr double kNearBest = 1.06;
+// So many plans have their passes put in other orders, if they are no slower than that under 1F1B; and so many near the best of them.
+// Of plans that take as long, most of which differ by what does not matter, two are looked at.
+constexpr double kAlikeSteps = 1e-5;
+constexpr int kMostAlike = 2;
+constexpr size_t kMostOrdered = 20;
+constexpr double kNearUnordered = 1.1;
+constexpr int kMostImprovedOrders = 12;
 constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
 
 class Planning {
@@ -295,23 +304,28 @@ class Planning {
     return shape;
   }
 
+  // `predict`: the step of a plan, infinite where it has no place or does not fit.
+  MovesBetween Moves(std::function<double(const StageTable&, const ClassedPlan&)> predict) {
+    return {.table_of = [&](int replicas) -> StageTable& { return TableOf(replicas); },
+            .sums_of = [&](int replicas, int least_degree) -> const SumModel& {
+              const auto most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(replicas)));
+              return SumsOf(sums_, classes_, most, least_degree);
+            },
+            .predict = std::move(predict),
+            .resources = &resources_,
+            .most_routes = most_routes_,
+            .most_stages = most_stages_};
+  }
+
   // From the fastest of several numbers of replicas and degrees.
   void Improve() {
-    std::stable_sort(starts_.begin(), starts_.end(),
-                     [](const Start& a, const Start& b) { return a.step_seconds < b.step_seconds; });
-    const Resources resources(problem_, classes_);
-    LocalSearch search(
-        {.table_of = [&](int replicas) -> StageTable& { return TableOf(replicas); },
-         .sums_of = [&](int replicas, int least_degree) -> const SumModel& {
-           const auto most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(replicas)));
-           return SumsOf(sums_, classes_, most, least_degree);
-         },
-         .predict = [&](const StageTable& table,
-                        const ClassedPlan& plan) { return judge_.StepSeconds(table, plan, nullptr); },
-         .resources = &resources,
-         .most_routes = most_routes_,
-         .most_stages = most_stages_},
-        stop_);
+    std::stable_sort(starts_.begin(), starts_.end(), IsFaster);
+    LocalSearch search(Moves([&](const StageTable& table, ClassedPlan plan) {
+                         const double seconds = judge_.StepSeconds(table, plan, nullptr);
+                         if (seconds < kNever) improved_.push_back({plan, DegreeOf(plan), seconds});
+                         return seconds;
+                       }),
+                       stop_);
     int left = std::clamp(kImprovingWork / static_cast<int>(problem_.devices.size()), kFewestPredictions,
                           kMostPredictions);
     std::set<std::pair<int, int>> seen;
@@ -323,36 +337,54 @@ class Planning {
       const int most = (left + 1) / 2;
       left -= search.ImproveFrom(start.plan, start.step_seconds, most);
     }
+    std::move(improved_.begin(), improved_.end(), std::back_inserter(starts_));
+    improved_.clear();
   }
 
-  // Gives the routes of the fastest plans other orders than 1F1B's.
+  // The most of first stages; its kinds are those of `tables_`.
+  int DegreeOf(const ClassedPlan& plan) {
+    int degree = 1;
+    for (const ShapedRoutes& of : plan.routes)
+      degree = std::max(degree, TableOf(1).kinds()[of.shape.stages[0].kind].degree);
+    return degree;
+  }
+
+  // Gives the routes of the fastest plans other orders than 1F1B's, and looks for better plans near the fastest of those.
   void OrderPasses() {
-    RouteOrders orders(predictor_);
-    std::string how;
-    for (const PredictedPlan& named : judge_.fastest()) {
-      for (const Schedule schedule : {Schedule::kListed, Schedule::kZeroBubbleH1, Schedule::kGPipe}) {
-        if (stopped()) break;
-        std::optional<OrderedPlan> ordered = orders.Order(named.plan, schedule);
-        if (!ordered) continue;
-        const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(ordered->plan);
-        const double below = std::min(best_.step_seconds, (1 - kLeastGain) * best_.named_step_seconds);
-        if (!predicted.ok() || predicted->step_seconds >= below) continue;
-        best_.plan = std::move(ordered->plan);
-        best_.step_seconds = predicted->step_seconds;
-        how = absl::StrFormat("%s for %d of %d kinds of routes",
-                              schedule == Schedule::kListed ? "synthesised" : NameOf(schedule),
-                              ordered->faster_kinds, ordered->kinds);
-      }
+    const PlanByClass named = best_;
+    std::stable_sort(starts_.begin(), starts_.end(), IsFaster);
+    const Start* fastest = nullptr;
+    size_t looked_at = 0;
+    double last_seconds = 0;
+    int alike = 0;
+    for (const Start& start : starts_) {
+      alike = start.step_seconds < (1 + kAlikeSteps) * last_seconds ? alike + 1 : 1;
+      if (alike > kMostAlike) continue;
+      last_seconds = start.step_seconds;
+      if (stopped() || looked_at++ == kMostOrdered ||
+          start.step_seconds > kNearUnordered * named.step_seconds)
+        break;
+      const double before = best_.step_seconds;
+      judge_.OrderedStepSeconds(TableOf(start.plan.replicas()), start.plan);
+      if (best_.step_seconds < before) fastest = &start;
     }
-    if (how.empty()) {
-      best_.orders = DescribeNoOrder(judge_.fastest().size());
+    if (fastest != nullptr) {
+      LocalSearch search(Moves([&](const StageTable& table, const ClassedPlan& plan) {
+                           return judge_.OrderedStepSeconds(table, plan);
+                         }),
+                         stop_);
+      search.ImproveFrom(fastest->plan, best_.step_seconds, kMostImprovedOrders);
+    }
+    if (best_.step_seconds > (1 - kLeastGain) * named.step_seconds) {
+      best_ = named;
+      best_.orders = DescribeNoOrder(looked_at);
       return;
     }
     best_.orders = absl::StrFormat(
         "%s: predicted %.1f %% faster than the best plan under 1f1b%s; nothing is proven of plans with "
         "orders "
         "of their own",
-        how, 100 * (best_.named_step_seconds / best_.step_seconds - 1),
+        judge_.orders(), 100 * (named.step_seconds / best_.step_seconds - 1),
         best_.lower_bound_seconds > 0
             ? absl::StrFormat(", where none takes less than %.3g s", best_.lower_bound_seconds)
             : "");
@@ -451,17 +483,14 @@ class Planning {
     return used;
   }
 
-  void Judge(const StageTable& table, ClassSearch& search, const ClassedPlan& found) {
+  void Judge(const StageTable& table, ClassSearch& search, ClassedPlan found) {
     if (found_any() && found.estimated_seconds > MostHopefulSeconds()) return;
     const double seconds = judge_.StepSeconds(
         table, found, [&](const std::vector<ShapedRoutes>& routes) { return search.Distribute(routes); });
     if (seconds == kNever) return;
-    Start start{found, 1, seconds};
-    for (ShapedRoutes& of : start.plan.routes) {
-      of.shape = InAllKinds(table, std::move(of.shape));
-      start.degree = std::max(start.degree, TableOf(1).kinds()[of.shape.stages[0].kind].degree);
-    }
-    starts_.push_back(std::move(start));
+    for (ShapedRoutes& of : found.routes) of.shape = InAllKinds(table, std::move(of.shape));
+    const int degree = DegreeOf(found);
+    starts_.push_back({std::move(found), degree, seconds});
   }
 
   // Estimates fall short of predictions, of some plans by little and of others by half.
@@ -482,7 +511,9 @@ class Planning {
     int degree = 1;  // the most of first stages
     double step_seconds = 0;
   };
-  std::vector<Start> starts_;
+  static bool IsFaster(const Start& a, const Start& b) { return a.step_seconds < b.step_seconds; }
+  const Resources resources_{problem_, classes_};
+  std::vector<Start> starts_, improved_;
   std::vector<RouteShape> known_shapes_;
   double busy_seconds_ = 0;
   int most_stages_ = 0, most_routes_ = 0;

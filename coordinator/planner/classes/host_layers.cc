@@ -6,6 +6,11 @@
 #include "runtime/ir/program/program.h"
 
 namespace medley {
+namespace {
+
+constexpr double kOwnPart = 1.1;
+
+}  // namespace
 
 LayerCopies CopiesOf(int layers, int windows, double optimizer_share) {
   // A backward ends with the first layers in all windows, a forward with the last ones.
@@ -24,6 +29,8 @@ bool LayersAreSummedAlone(const ModelConfig& model) {
   const SegmentId first = SegmentOfBlock(BlockOfLayer(0));
   return model.layers < 2 || CutIntoBuckets(model, first, first + 2).size() == 2;
 }
+
+double OwnShare(int replicas) { return std::min(1.0, kOwnPart / replicas); }
 
 Bytes OptimizerBytes(Bytes whole, int windows, Bytes layer, bool layers_alone, double optimizer_share) {
   const auto part = [&](Bytes of) {

@@ -20,6 +20,10 @@ LayerCopies CopiesOf(int layers, int windows, double optimizer_share);
 // Whether each layer is summed with other holders by itself: small ones are summed several at once.
 bool LayersAreSummedAlone(const ModelConfig& model);
 
+// So much of the optimizer's state a replica of so many has, where they share it: shares of slices are whole elements, and
+// holders of parts of them not equally many.
+double OwnShare(int replicas);
+
 // Of `whole`, which the optimizer's state of all that a rank holds takes of its device, what is left of it with such a share. Windows
 // are as large as what is owned of any layer at most: all of it, where layers are not summed alone. `layer`: parameters of one, of
 // the rank.

@@ -39,15 +39,14 @@ struct Uneven {
   }
 
   int Improve(int most_predictions, const std::atomic<bool>* stop = nullptr) {
-    LocalSearch search(
-        {.table_of = [&](int) -> StageTable& { return table; },
-         .sums_of = [&](int, int) -> const SumModel& { return sums; },
-         .predict = [&](const StageTable& of,
-                        const ClassedPlan& plan) { return judge.StepSeconds(of, plan, nullptr); },
-         .resources = &resources,
-         .most_routes = 12,
-         .most_stages = 4},
-        stop);
+    LocalSearch search({.table_of = [&](int) -> StageTable& { return table; },
+                        .sums_of = [&](int, int) -> const SumModel& { return sums; },
+                        .predict = [&](const StageTable& of,
+                                       ClassedPlan plan) { return judge.StepSeconds(of, plan, nullptr); },
+                        .resources = &resources,
+                        .most_routes = 12,
+                        .most_stages = 4},
+                       stop);
     return search.ImproveFrom(plan, start_seconds, most_predictions);
   }
 

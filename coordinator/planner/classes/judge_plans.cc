@@ -15,10 +15,11 @@ namespace medley {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kOwnPart = 1.1;
 constexpr int kMostPlacings = 3;
-constexpr double kHardlySlower = 1.1;
-constexpr size_t kMostRemembered = 32;
+// What takes so much longer than the fastest is not looked at with the optimizer's state shared.
+constexpr double kWorthSharing = 1.03;
+// What passes may be in beside 1F1B's order.
+constexpr Schedule kOrders[] = {Schedule::kListed, Schedule::kZeroBubbleH1, Schedule::kGPipe};
 
 int DevicesOfHost(const PlanningProblem& problem, const DeviceCost& of) {
   if (of.host < 0) return 1;
@@ -48,8 +49,6 @@ std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
 }
 
 }  // namespace
-
-double OwnShare(int replicas) { return std::min(1.0, kOwnPart / replicas); }
 
 // Whether the first rank of each stage of such routes fits its device, with `optimizer_share` of the state.
 bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
@@ -93,7 +92,14 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
   return true;
 }
 
-double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan found, const Deal& deal) {
+// Shares are scattered and gathered by other ways than whole sums, which are often faster. False: it does not fit.
+bool PlanJudge::ShareOptimizer(Plan& plan) const {
+  plan.shards_optimizer = !Fits(plan, 1);
+  const bool may_share = predictor_.problem().constraints.saves_memory;
+  return !plan.shards_optimizer || (may_share && Fits(plan, OwnShare(static_cast<int>(plan.routes.size()))));
+}
+
+double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan& found, const Deal& deal) {
   Plan plan;
   for (int placings = 0; plan.units.empty(); ++placings) {
     if (placings == kMostPlacings || found.empty()) return kNever;
@@ -102,10 +108,7 @@ double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan found, const 
     if (deal == nullptr) return kNever;
     found = deal(found.routes);
   }
-  const bool may_share = predictor_.problem().constraints.saves_memory;
-  // Shares are scattered and gathered by other ways than whole sums, which are often faster.
-  plan.shards_optimizer = !Fits(plan, 1);
-  if (plan.shards_optimizer && !(may_share && Fits(plan, OwnShare(found.replicas())))) return kNever;
+  if (!ShareOptimizer(plan)) return kNever;
   const std::string summary = DescribeShapes(table, found);
   if (!judged_.insert(summary).second) return kNever;
   // What keeps messages within hosts may take sums out of them, and the other way round.
@@ -117,22 +120,44 @@ double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan found, const 
                   Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side")));
 }
 
-void PlanJudge::Remember(const Plan& plan, double step_seconds) {
-  if (!fastest_.empty() && step_seconds > kHardlySlower * fastest_.front().step_seconds) return;
-  if (fastest_.size() == kMostRemembered && step_seconds >= fastest_.back().step_seconds) return;
-  const auto place = std::upper_bound(
-      fastest_.begin(), fastest_.end(), step_seconds,
-      [](double seconds, const PredictedPlan& known) { return seconds < known.step_seconds; });
-  fastest_.insert(place, {plan, step_seconds});
-  if (fastest_.size() > kMostRemembered) fastest_.pop_back();
+double PlanJudge::OrderedStepSeconds(const StageTable& table, const ClassedPlan& found) {
+  std::vector<ShapedRoutes> routes = found.routes;
+  Plan plan = PlaceRoutes(table, routes);
+  if (plan.units.empty() || !ShareOptimizer(plan)) return kNever;
+  const std::string summary = DescribeShapes(table, found);
+  Plan by_blocks = PlaceByBlocks(table, found.routes);
+  by_blocks.shards_optimizer = plan.shards_optimizer;
+  double least_seconds = kNever;
+  for (const Schedule schedule : kOrders) {
+    for (const Plan* placed : {&plan, &by_blocks}) {
+      if (placed->units.empty()) continue;
+      std::optional<OrderedPlan> ordered = route_orders_.Order(*placed, schedule);
+      if (!ordered) break;  // nor elsewhere
+      const double before = best_.step_seconds;
+      least_seconds = std::min(least_seconds, Keep(std::move(ordered->plan), summary));
+      if (best_.step_seconds == before) continue;
+      orders_ = absl::StrCat(schedule == Schedule::kListed ? "synthesised" : NameOf(schedule), " for ",
+                             ordered->faster_kinds, " of ", ordered->kinds, " kinds of routes");
+    }
+  }
+  return least_seconds;
 }
 
-// If it is predicted to be faster than the fastest.
-double PlanJudge::Keep(Plan plan, std::string summary) {
+// If it is predicted to be faster than the fastest. Half of the sums of replicas that share the optimizer's state hides behind
+// first forwards, so what fits without may be faster with it, too.
+double PlanJudge::Keep(Plan plan, const std::string& summary) {
+  const double seconds = KeepAsItIs(plan, summary);
+  if (plan.shards_optimizer || !predictor_.problem().constraints.saves_memory ||
+      seconds > kWorthSharing * best_.step_seconds || plan.routes.size() < 2)
+    return seconds;
+  plan.shards_optimizer = true;
+  return std::min(seconds, KeepAsItIs(std::move(plan), absl::StrCat(summary, ", optimizer's state shared")));
+}
+
+double PlanJudge::KeepAsItIs(Plan plan, std::string summary) {
   ++best_.predicted_plans;
   const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
   if (!predicted.ok()) return kNever;
-  Remember(plan, predicted->step_seconds);
   if (found_any() && predicted->step_seconds >= best_.step_seconds) return predicted->step_seconds;
   best_.plan = std::move(plan);
   best_.step_seconds = predicted->step_seconds;

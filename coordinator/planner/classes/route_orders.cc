@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/planner/classes/judge_plans.h"
+#include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/order_problem.h"
 #include "coordinator/planner/orders.h"
 #include "coordinator/predictor/predict.h"
@@ -14,19 +14,6 @@
 
 namespace medley {
 namespace {
-
-// Which order is best hardly depends on which hosts messages go between.
-std::string KindOf(const AlikeRoutePredictor& predictor, const Plan& plan, const Route& route) {
-  std::string key = absl::StrCat(route.micro_batches, "x", route.micro_batch_sequences, "/",
-                                 plan.shards_optimizer ? plan.routes.size() : 1);
-  for (const UnitId u : route.units) {
-    const Unit& unit = plan.units[u];
-    absl::StrAppend(&key, "|", predictor.ClassOf(predictor.DeviceNamed(unit.devices.front())), "x",
-                    unit.devices.size(), ":", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(),
-                    "r", static_cast<int>(unit.recompute));
-  }
-  return key;
-}
 
 // Makes room on the devices of a route for what other replicas keep of its optimizer's state.
 void LeaveToOthers(const Plan& alone, double optimizer_share, PlanningProblem& problem) {
@@ -76,9 +63,11 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const Route& route
   return orders;
 }
 
-const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, const Route& route, Schedule schedule) {
-  const auto [place, is_new] = known_.try_emplace({schedule, KindOf(predictor_, plan, route)});
-  if (is_new) place->second = FindOrders(plan, route, schedule);
+const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, int route, Schedule schedule) {
+  const std::string kind = absl::StrCat(predictor_.KindOf(plan, route), "#", plan.routes[route].micro_batches,
+                                        "/", plan.shards_optimizer ? plan.routes.size() : 1);
+  const auto [place, is_new] = known_.try_emplace({schedule, kind});
+  if (is_new) place->second = FindOrders(plan, plan.routes[route], schedule);
   return place->second;
 }
 
@@ -87,8 +76,9 @@ std::optional<OrderedPlan> RouteOrders::Order(const Plan& plan, Schedule schedul
   if (std::any_of(plan.units.begin(), plan.units.end(), has_windows)) return std::nullopt;
   std::vector<UnitOrder> of_units(plan.units.size());
   std::set<const Orders*> kinds, faster;
-  for (const Route& route : plan.routes) {
-    const Orders& orders = OrdersOf(plan, route, schedule);
+  for (size_t r = 0; r < plan.routes.size(); ++r) {
+    const Route& route = plan.routes[r];
+    const Orders& orders = OrdersOf(plan, static_cast<int>(r), schedule);
     kinds.insert(&orders);
     if (orders.is_faster) faster.insert(&orders);
     for (size_t s = 0; s < route.units.size(); ++s) of_units[route.units[s].value()] = orders.of_stages[s];

@@ -33,7 +33,7 @@ class RouteOrders {
     std::vector<UnitOrder> of_stages;
     bool is_faster = false;  // than 1F1B
   };
-  const Orders& OrdersOf(const Plan& plan, const Route& route, Schedule schedule);
+  const Orders& OrdersOf(const Plan& plan, int route, Schedule schedule);
   Orders FindOrders(const Plan& plan, const Route& route, Schedule schedule) const;
 
   AlikeRoutePredictor& predictor_;
