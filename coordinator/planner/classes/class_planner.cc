@@ -12,13 +12,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "coordinator/planner/classes/class_search.h"
 #include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/classes/improve.h"
 #include "coordinator/planner/classes/judge_plans.h"
 #include "coordinator/planner/classes/lower_bound.h"
-#include "coordinator/planner/orders.h"
+#include "coordinator/planner/classes/order_plans.h"
 #include "coordinator/predictor/alike_routes.h"
 
 namespace medley {
@@ -52,13 +51,6 @@ constexpr size_t kSampleHosts = 4;
 // devices, so that large problems take as long as others.
 constexpr size_t kMostStarts = 3;
 constexpr double kNearBest = 1.06;
-// So many plans have their passes put in other orders, if they are no slower than that under 1F1B; and so many near the best of them.
-// Of plans that take as long, most of which differ by what does not matter, two are looked at.
-constexpr double kAlikeSteps = 1e-5;
-constexpr int kMostAlike = 2;
-constexpr size_t kMostOrdered = 20;
-constexpr double kNearUnordered = 1.1;
-constexpr int kMostImprovedOrders = 12;
 constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
 
 class Planning {
@@ -91,7 +83,8 @@ class Planning {
                    : "; layers in host memory are not allowed, or no device's copies are measured"));
     }
     best_.named_step_seconds = best_.step_seconds;
-    if (problem_.constraints.synthesised_orders) OrderPasses();
+    if (problem_.constraints.synthesised_orders)
+      OrderPasses(judge_, Moves(nullptr), std::move(starts_), stop_, best_);
     return std::move(best_);
   }
 
@@ -320,74 +313,33 @@ class Planning {
   // From the fastest of several numbers of replicas and degrees.
   void Improve() {
     std::stable_sort(starts_.begin(), starts_.end(), IsFaster);
+    std::vector<JudgedPlan> judged;
     LocalSearch search(Moves([&](const StageTable& table, ClassedPlan plan) {
                          const double seconds = judge_.StepSeconds(table, plan, nullptr);
-                         if (seconds < kNever) improved_.push_back({plan, DegreeOf(plan), seconds});
+                         if (seconds < kNever) judged.push_back({plan, seconds});
                          return seconds;
                        }),
                        stop_);
     int left = std::clamp(kImprovingWork / static_cast<int>(problem_.devices.size()), kFewestPredictions,
                           kMostPredictions);
     std::set<std::pair<int, int>> seen;
-    for (const Start& start : starts_) {
+    for (const JudgedPlan& start : starts_) {
       if (left == 0 || seen.size() == kMostStarts || start.step_seconds > kNearBest * best_.step_seconds)
         break;
       const auto octave = static_cast<int>(std::bit_width(static_cast<unsigned>(start.plan.replicas())));
-      if (!seen.insert({octave, start.degree}).second) continue;
+      if (!seen.insert({octave, DegreeOf(start.plan)}).second) continue;
       const int most = (left + 1) / 2;
       left -= search.ImproveFrom(start.plan, start.step_seconds, most);
     }
-    std::move(improved_.begin(), improved_.end(), std::back_inserter(starts_));
-    improved_.clear();
+    std::move(judged.begin(), judged.end(), std::back_inserter(starts_));
   }
 
-  // The most of first stages; its kinds are those of `tables_`.
+  // The most of first stages.
   int DegreeOf(const ClassedPlan& plan) {
     int degree = 1;
     for (const ShapedRoutes& of : plan.routes)
       degree = std::max(degree, TableOf(1).kinds()[of.shape.stages[0].kind].degree);
     return degree;
-  }
-
-  // Gives the routes of the fastest plans other orders than 1F1B's, and looks for better plans near the fastest of those.
-  void OrderPasses() {
-    const PlanByClass named = best_;
-    std::stable_sort(starts_.begin(), starts_.end(), IsFaster);
-    const Start* fastest = nullptr;
-    size_t looked_at = 0;
-    double last_seconds = 0;
-    int alike = 0;
-    for (const Start& start : starts_) {
-      alike = start.step_seconds < (1 + kAlikeSteps) * last_seconds ? alike + 1 : 1;
-      if (alike > kMostAlike) continue;
-      last_seconds = start.step_seconds;
-      if (stopped() || looked_at++ == kMostOrdered ||
-          start.step_seconds > kNearUnordered * named.step_seconds)
-        break;
-      const double before = best_.step_seconds;
-      judge_.OrderedStepSeconds(TableOf(start.plan.replicas()), start.plan);
-      if (best_.step_seconds < before) fastest = &start;
-    }
-    if (fastest != nullptr) {
-      LocalSearch search(Moves([&](const StageTable& table, const ClassedPlan& plan) {
-                           return judge_.OrderedStepSeconds(table, plan);
-                         }),
-                         stop_);
-      search.ImproveFrom(fastest->plan, best_.step_seconds, kMostImprovedOrders);
-    }
-    if (best_.step_seconds > (1 - kLeastGain) * named.step_seconds) {
-      best_ = named;
-      best_.orders = DescribeNoOrder(looked_at);
-      return;
-    }
-    best_.orders = absl::StrFormat(
-        "%s: predicted %.1f %% faster than the best plan under 1f1b%s; nothing is proven of plans with "
-        "orders "
-        "of their own",
-        judge_.orders(), 100 * (named.step_seconds / best_.step_seconds - 1),
-        best_.lower_bound_seconds > 0
-            ? absl::StrFormat(", where none takes less than %.3g s", best_.lower_bound_seconds)
-            : "");
   }
 
   // Each up to four times as many as the one before.
@@ -489,8 +441,7 @@ class Planning {
         table, found, [&](const std::vector<ShapedRoutes>& routes) { return search.Distribute(routes); });
     if (seconds == kNever) return;
     for (ShapedRoutes& of : found.routes) of.shape = InAllKinds(table, std::move(of.shape));
-    const int degree = DegreeOf(found);
-    starts_.push_back({std::move(found), degree, seconds});
+    starts_.push_back({std::move(found), seconds});
   }
 
   // Estimates fall short of predictions, of some plans by little and of others by half.
@@ -505,15 +456,8 @@ class Planning {
   // Of all classes and degrees, by replicas.
   std::map<int, std::unique_ptr<StageTable>> tables_;
   SumModels sums_;
-  // That was predicted, its kinds those of `tables_`.
-  struct Start {
-    ClassedPlan plan;
-    int degree = 1;  // the most of first stages
-    double step_seconds = 0;
-  };
-  static bool IsFaster(const Start& a, const Start& b) { return a.step_seconds < b.step_seconds; }
   const Resources resources_{problem_, classes_};
-  std::vector<Start> starts_, improved_;
+  std::vector<JudgedPlan> starts_;  // whose kinds are those of `tables_`
   std::vector<RouteShape> known_shapes_;
   double busy_seconds_ = 0;
   int most_stages_ = 0, most_routes_ = 0;

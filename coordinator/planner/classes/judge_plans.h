@@ -12,6 +12,13 @@
 
 namespace medley {
 
+// A plan by counts, and what it was predicted to take.
+struct JudgedPlan {
+  ClassedPlan plan;
+  double step_seconds = 0;
+};
+inline bool IsFaster(const JudgedPlan& a, const JudgedPlan& b) { return a.step_seconds < b.step_seconds; }
+
 // Places plans by counts on devices and predicts them; of those that fit the fastest is kept. Where the constraints let plans save
 // memory, replicas share the optimizer's state if a plan does not fit otherwise, or is faster so.
 class PlanJudge {

@@ -69,6 +69,7 @@ absl::StatusOr<PlanningProblem> ProblemOf(const PublishedRow& row, const std::ve
   problem.shape.global_batch_sequences = row.global_batch;
   problem.precision = Precision::kBf16;
   problem.constraints.saves_memory = true;
+  problem.constraints.synthesised_orders = true;
   size_t most = 16;  // micro-batches that were measured on all kinds
   for (const Node& node : nodes) {
     const auto layer = library.layers.find(absl::StrCat(model, " ", node.kind, " ", row.sequence));

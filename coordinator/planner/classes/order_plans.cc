@@ -1,0 +1,66 @@
+#include "coordinator/planner/classes/order_plans.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "coordinator/planner/orders.h"
+
+namespace medley {
+namespace {
+
+// So many plans are looked at, if they are no slower than that under 1F1B; and so many near the best of them.
+constexpr int kMostOrdered = 20;
+constexpr double kNearUnordered = 1.1;
+constexpr int kMostImproved = 12;
+// Of plans that take as long, most of which differ by what does not matter, two are looked at.
+constexpr double kAlikeSteps = 1e-5;
+constexpr int kMostAlike = 2;
+
+std::string Describe(const std::string& orders, const PlanByClass& named, double step_seconds) {
+  std::string text = absl::StrFormat("%s: predicted %.1f %% faster than the best plan under 1f1b", orders,
+                                     100 * (named.step_seconds / step_seconds - 1));
+  if (named.lower_bound_seconds > 0)
+    absl::StrAppendFormat(&text, ", where none takes less than %.3g s", named.lower_bound_seconds);
+  return text + "; nothing is proven of plans with orders of their own";
+}
+
+}  // namespace
+
+void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> plans,
+                 const std::atomic<bool>* stop, PlanByClass& best) {
+  const auto stopped = [&] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
+  const PlanByClass named = best;
+  std::stable_sort(plans.begin(), plans.end(), IsFaster);
+  const JudgedPlan* fastest = nullptr;
+  int looked_at = 0, alike = 0;
+  double last_seconds = 0;
+  for (const JudgedPlan& plan : plans) {
+    alike = plan.step_seconds < (1 + kAlikeSteps) * last_seconds ? alike + 1 : 1;
+    if (alike > kMostAlike) continue;
+    last_seconds = plan.step_seconds;
+    if (stopped() || looked_at == kMostOrdered || plan.step_seconds > kNearUnordered * named.step_seconds)
+      break;
+    ++looked_at;
+    const double before = best.step_seconds;
+    judge.OrderedStepSeconds(moves.table_of(plan.plan.replicas()), plan.plan);
+    if (best.step_seconds < before) fastest = &plan;
+  }
+  if (fastest != nullptr) {
+    moves.predict = [&](const StageTable& table, const ClassedPlan& plan) {
+      return judge.OrderedStepSeconds(table, plan);
+    };
+    LocalSearch(std::move(moves), stop).ImproveFrom(fastest->plan, best.step_seconds, kMostImproved);
+  }
+  if (best.step_seconds <= (1 - kLeastGain) * named.step_seconds) {
+    best.orders = Describe(judge.orders(), named, best.step_seconds);
+    return;
+  }
+  best = named;
+  best.orders = stopped()
+                    ? "as the schedule says: planning was stopped before an order was found that is faster"
+                    : DescribeNoOrder(looked_at);
+}
+
+}  // namespace medley
