@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "coordinator/planner/orders.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/planner/techniques/orders.h"
 
 namespace medley {
 

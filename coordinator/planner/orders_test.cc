@@ -1,14 +1,14 @@
-#include "coordinator/planner/orders.h"
+#include "coordinator/planner/techniques/orders.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/planner/order_problem.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/random_problem.h"
+#include "coordinator/planner/techniques/order_problem.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
 #include "runtime/ir/program/memory.h"

@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/planner/memory_shortage.h"
-#include "coordinator/planner/orders.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/route_bounds.h"
 #include "coordinator/planner/search_tables.h"
 #include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/reductions.h"
 #include "coordinator/predictor/step_simulator.h"

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/planner/orders.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/planner/techniques/orders.h"
 
 // What is done where no plan fits the devices' memory with one device a unit that keeps all that backward
 // needs and has all of its optimizer's state.

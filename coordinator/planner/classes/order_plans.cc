@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "coordinator/planner/orders.h"
+#include "coordinator/planner/techniques/orders.h"
 
 namespace medley {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/host_layers.h"
-#include "coordinator/planner/order_problem.h"
-#include "coordinator/planner/orders.h"
+#include "coordinator/planner/techniques/order_problem.h"
+#include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/schedule.h"

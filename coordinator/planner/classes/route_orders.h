@@ -24,7 +24,7 @@ class RouteOrders {
   explicit RouteOrders(AlikeRoutePredictor& predictor) : predictor_(predictor) {}
 
   // `plan`, of 1F1B, which fits and can be predicted here, in the order of `schedule`, or, of kListed, in orders that are synthesised
-  // (coordinator/planner/orders.h); none: no kind of its routes gains by them. What the plan takes with sums only its prediction
+  // (coordinator/planner/techniques/orders.h); none: no kind of its routes gains by them. What the plan takes with sums only its prediction
   // tells. Equal plans get equal orders.
   std::optional<OrderedPlan> Order(const Plan& plan, Schedule schedule);
 

@@ -67,6 +67,42 @@ bool PassesUnitsOnce(const Plan& plan) {
   return true;
 }
 
+struct PartOfPlan {
+  Plan plan;
+  UnitId unit;  // its number there
+};
+
+// The routes that meet `unit`, those that meet their units, and so on: no pass of another route is waited for there. In a plan of a
+// thousand devices each of which is on one route it is that route.
+PartOfPlan PartAround(const Plan& plan, UnitId unit) {
+  std::vector<bool> meets(plan.units.size(), false), taken(plan.routes.size(), false);
+  meets[unit] = true;
+  bool more = true;
+  while (more) {
+    more = false;
+    for (size_t r = 0; r < plan.routes.size(); ++r) {
+      const std::vector<UnitId>& units = plan.routes[r].units;
+      if (taken[r] || std::none_of(units.begin(), units.end(), [&](UnitId u) { return meets[u]; })) continue;
+      taken[r] = more = true;
+      for (const UnitId u : units) meets[u] = true;
+    }
+  }
+  PartOfPlan part{{.schedule = plan.schedule}, {}};
+  std::vector<UnitId> number(plan.units.size());
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    if (!meets[u]) continue;
+    number[u] = static_cast<int>(part.plan.units.size());
+    part.plan.units.push_back(plan.units[u]);
+  }
+  for (size_t r = 0; r < plan.routes.size(); ++r) {
+    if (!taken[r]) continue;
+    Route& route = part.plan.routes.emplace_back(plan.routes[r]);
+    for (UnitId& u : route.units) u = number[u];
+  }
+  part.unit = number[unit];
+  return part;
+}
+
 // What a schedule becomes where routes pass units once.
 Schedule OncePassed(Schedule schedule) {
   switch (schedule) {
@@ -141,17 +177,18 @@ std::vector<UnitOrder> ScheduleOrders(Schedule schedule, const TimedPipeline& pi
 UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
   const bool listed = plan.schedule == Schedule::kListed;
   if (listed || !PassesUnitsOnce(plan)) {
-    const TimedPipeline pipeline = NominalPipeline(plan);
+    const PartOfPlan part = listed ? PartAround(plan, unit) : PartOfPlan{plan, unit};
+    const TimedPipeline pipeline = NominalPipeline(part.plan);
     std::vector<UnitOrder> orders;
     if (listed) {
-      for (const Unit& each : plan.units) orders.push_back(each.order);
+      for (const Unit& each : part.plan.units) orders.push_back(each.order);
     } else {
       orders = ScheduleOrders(plan.schedule, pipeline);
     }
     const PassGraph graph(pipeline);
     PassSimulation simulation(graph, Direction::kOnwards);
     simulation.RunOrders(PassesOf(graph, orders), std::vector<double>(graph.units(), 0));
-    return WithReceives(graph, simulation, orders[unit], unit);
+    return WithReceives(graph, simulation, orders[part.unit], part.unit);
   }
   const Visit& visit = visits.front();
   UnitOrder order;

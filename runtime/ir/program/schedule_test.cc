@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
+#include <string>
 
 namespace medley {
 namespace {
@@ -78,6 +79,35 @@ TEST_CASE("units that are passed once take in what they need just before each pa
             UnitOp{forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, 0, op.micro_batch});
     }
     CHECK(passes == OrderOf(plan.schedule, u, 3, 5));
+  }
+}
+
+TEST_CASE(
+    "what a unit takes in, in an order of its own, does not depend on routes that do not meet its own") {
+  // Two routes that share their last unit, and two of their own before and behind them.
+  Plan plan{.schedule = Schedule::kOneForwardOneBackward};
+  for (const int first : {0, 0, 0, 3, 0, 3, 3}) {
+    const std::string name(1, static_cast<char>('a' + plan.units.size()));
+    plan.units.push_back({{name + "/0"}, {{first, first + 3}}});
+  }
+  plan.routes = {{{0, 5}, 4, 1}, {{1, 3}, 3, 2}, {{2, 3}, 6, 1}, {{4, 6}, 2, 4}};
+  const auto listed = [](Plan of) {
+    std::vector<UnitOrder> orders = ScheduleOrders(Schedule::kZeroBubbleH1, NominalPipeline(of));
+    of.schedule = Schedule::kListed;
+    for (size_t u = 0; u < of.units.size(); ++u) of.units[u].order = std::move(orders[u]);
+    return of;
+  };
+  plan = listed(plan);
+  Plan part{.schedule = Schedule::kListed};
+  part.units = {plan.units[1], plan.units[2], plan.units[3]};
+  part.routes = {{{0, 2}, 3, 2}, {{1, 2}, 6, 1}};
+  for (int u = 0; u < 3; ++u) {
+    CAPTURE(u);
+    const UnitOrder own = OrderOfUnit(part, u, VisitsOf(part, u));
+    CHECK(own == OrderOfUnit(plan, u + 1, VisitsOf(plan, u + 1)));
+    CHECK(std::count_if(own.begin(), own.end(), [](const UnitOp& op) {
+            return op.kind == UnitOp::Kind::kReceiveActivation;
+          }) == (u == 2 ? 9 : 0));
   }
 }
 

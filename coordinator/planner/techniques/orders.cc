@@ -1,4 +1,4 @@
-#include "coordinator/planner/orders.h"
+#include "coordinator/planner/techniques/orders.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "coordinator/planner/order_problem.h"
+#include "coordinator/planner/techniques/order_problem.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/unit_op.h"
 #include "runtime/ir/program/evaluate_orders.h"

@@ -1,4 +1,4 @@
-#include "coordinator/planner/order_problem.h"
+#include "coordinator/planner/techniques/order_problem.h"
 
 #include <algorithm>
 #include <cstdint>
