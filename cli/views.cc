@@ -227,9 +227,10 @@ std::string QualityOf(const v1::PlanReport& report) {
     return report.orders().empty() ? "proven optimal" : "proven optimal among named schedules";
   const double bound = report.lower_bound_seconds();
   if (!(bound > 0)) return "best found";
+  const bool in_any_order = report.orders().empty() || report.plan().schedule() == v1::SCHEDULE_LISTED;
   return absl::StrFormat("at most %.1f %% slower than the best possible%s",
                          (report.predicted_step_seconds() / bound - 1) * 100,
-                         report.orders().empty() ? "" : " with a named schedule");
+                         in_any_order ? "" : " with a named schedule");
 }
 
 std::string ProtectionOf(const v1::PlanReport& report) {

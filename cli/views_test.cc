@@ -42,6 +42,10 @@ TEST_CASE("a plan says how good it is") {
   report.set_proven_optimal(false);
   CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
              Catch::Contains("25.0 % slower than the best possible with a named schedule\n"));
+  report.mutable_plan()->set_schedule(v1::SCHEDULE_LISTED);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             Catch::Contains("25.0 % slower than the best possible\n"));
+  report.mutable_plan()->clear_schedule();
   report.set_pinned(true);
   CHECK(FormatPlan(report, PlanDetail::kSummary).find("; named by the job\n") != std::string::npos);
   report.set_explanation("why\nBottleneck  a device\n  of many\n\nits own table\n");

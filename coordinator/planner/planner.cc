@@ -55,10 +55,10 @@ absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const 
     const int devices = static_cast<int>(DevicesOf(found.plan).size());
     if (!problem.constraints.Allow(devices, PricePerHour(problem, found.plan)))
       return absl::ResourceExhaustedError("planning by classes found none that the constraints allow");
-    const bool is_named = found.plan.schedule == Schedule::kOneForwardOneBackward;
+    const bool is_1f1b = found.plan.schedule == Schedule::kOneForwardOneBackward;
     ChosenPlan chosen{.plan = std::move(found.plan),
                       .step_seconds = found.step_seconds,
-                      .lower_bound_seconds = is_named ? found.lower_bound_seconds : 0,
+                      .lower_bound_seconds = is_1f1b ? found.lower_bound_seconds : found.busy_seconds,
                       .simulated_plans = found.predicted_plans,
                       .fitting = std::move(found.summary)};
     chosen.orders = std::move(found.orders);

@@ -36,8 +36,8 @@ constexpr size_t kMostSearchedDevices = 16;
 struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
-  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this; 0 where the plan
-  // chosen has none, or others.
+  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this; where the plan chosen has an
+  // order of its own, no plan in any order. 0: not known, as of searched plans with orders of their own.
   double lower_bound_seconds = 0;
   // The search was exhausted within its limits. Of plans with a synthesised order nothing is known: what is
   // proven is proven of those with named schedules.

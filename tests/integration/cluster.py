@@ -3,7 +3,6 @@
 Nothing here waits for a fixed time to pass: every wait is for a condition, with a deadline that only a machine misses on which
 nothing gets on. Children live in process groups of their own and die with this process.
 """
-import ctypes
 import glob
 import json
 import os
@@ -22,16 +21,13 @@ BINARIES = os.environ["MEDLEY_BINARIES"]
 ENDED = ("done", "failed", "cancelled")
 LONG_STEP_SECONDS = 0.06
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG = 1
+# Kills what it starts when this process ends. A function that runs between fork and exec would do that, too, but Python then
+# forks in earnest, and a channel of grpcio that is closing at that moment aborts the process.
+WITH_PARENT = ["setpriv", "--pdeathsig", "KILL", "--"]
 
 
 def program(name):
     return os.path.join(BINARIES, name)
-
-
-def _die_with_parent():
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def wait_for(what, condition, seconds=120):
@@ -93,8 +89,8 @@ class Process:
     def __init__(self, name, arguments, log_file, **options):
         self.name, self.log_file = name, log_file
         with open(log_file, "ab") as log:
-            self.child = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                          start_new_session=True, preexec_fn=_die_with_parent, **options)
+            self.child = subprocess.Popen(WITH_PARENT + arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                          start_new_session=True, **options)
 
     @property
     def pid(self):
@@ -188,8 +184,8 @@ def fast_and_slow():
 
 
 def run_command(arguments, timeout=180, environment=None):
-    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
-                          env={**os.environ, **(environment or {})}, preexec_fn=_die_with_parent)
+    done = subprocess.run(WITH_PARENT + arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
+                          env={**os.environ, **(environment or {})})
     return CommandResult([os.path.basename(arguments[0])] + arguments[1:], done.returncode,
                          done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 

@@ -11,8 +11,9 @@ function qualityText(report) {
 
 function reasonsOf(report) {
   const bound = number(report.lower_bound_seconds), simulated = number(report.simulated_plans);
+  const which = report.plan?.schedule === "SCHEDULE_LISTED" ? "in any order" : "with a named schedule";
   const proof = [qualityText(report),
-    bound > 0 ? `no plan with a named schedule is predicted to be faster than ${secondsText(bound)} a step` : "",
+    bound > 0 ? `no plan ${which} is predicted to be faster than ${secondsText(bound)} a step` : "",
     simulated > 0 ? `${countText(simulated, "plan was", "plans were")} simulated` : ""].filter(Boolean).join("; ");
   return [["Plan", report.description], ["Bottleneck", report.bottleneck],
     ["Bubble", `${percentText(number(report.bubble_share), 1)} of the time of the devices in use`],

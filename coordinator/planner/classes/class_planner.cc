@@ -266,6 +266,7 @@ class Planning {
                            .step_seconds = best_.step_seconds,
                            .routes = static_cast<int>(best_.plan.routes.size()),
                            .shards_optimizer = best_.plan.shards_optimizer};
+    best_.busy_seconds = busy_seconds_;
     best_.lower_bound_seconds =
         std::max(busy_seconds_,
                  LowerBoundSeconds(problem_, classes_, memories_, known, host_layers_ != HostLayers::kNone,

@@ -75,6 +75,8 @@ TEST_CASE(
     }
     ++ordered;
     CHECK(found->step_seconds < named->step_seconds);
+    CHECK(found->busy_seconds > 0);
+    CHECK(found->busy_seconds <= found->step_seconds);
     CHECK(SequencesOf(found->plan) == problem.shape.global_batch_sequences);
     CHECK(FitsMemory(problem, found->plan));
     const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
@@ -248,6 +250,7 @@ TEST_CASE("stages that would wait for gradients make those of weights meanwhile"
   // No stage can do without its own work and the forwards that lead to it.
   CHECK(found->step_seconds >= 40 * 3 + 19);
   CHECK(found->step_seconds < 40 * 3 + 19 * 2);
+  CHECK(found->busy_seconds == Approx(40 * 3));
   const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
   REQUIRE(whole.ok());
   CHECK(*whole == Approx(found->step_seconds));

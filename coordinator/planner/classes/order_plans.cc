@@ -23,7 +23,9 @@ std::string Describe(const std::string& orders, const PlanByClass& named, double
                                      100 * (named.step_seconds / step_seconds - 1));
   if (named.lower_bound_seconds > 0)
     absl::StrAppendFormat(&text, ", where none takes less than %.3g s", named.lower_bound_seconds);
-  return text + "; nothing is proven of plans with orders of their own";
+  if (named.busy_seconds > 0)
+    absl::StrAppendFormat(&text, "; in any order devices compute for %.3g s", named.busy_seconds);
+  return text;
 }
 
 }  // namespace
