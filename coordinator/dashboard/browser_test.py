@@ -379,7 +379,7 @@ class ViewsTest(PageTest):
             browser.press("g", key)
             browser.until_text("h1", "^%s$" % heading)
         browser.press("g", "n")
-        browser.until("document.querySelector('[data-row]')")
+        browser.until("document.querySelector('table.nodes [data-row]')")
         browser.press("j")
         self.assertTrue(browser.script("return document.activeElement.matches('table.nodes a')"))
 
