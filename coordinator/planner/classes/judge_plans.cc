@@ -18,6 +18,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostPlacings = 3;
 // What takes so much longer than the fastest is not looked at with the optimizer's state shared.
 constexpr double kWorthSharing = 1.03;
+constexpr char kBlocksSideBySide[] = ", the same blocks side by side";
 // What passes may be in beside 1F1B's order.
 constexpr Schedule kOrders[] = {Schedule::kListed, Schedule::kZeroBubbleH1, Schedule::kGPipe};
 
@@ -116,8 +117,7 @@ double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan& found, const
   by_blocks.shards_optimizer = plan.shards_optimizer;
   const double seconds = Keep(std::move(plan), summary);
   if (by_blocks.units.empty()) return seconds;
-  return std::min(seconds,
-                  Keep(std::move(by_blocks), absl::StrCat(summary, ", the same blocks side by side")));
+  return std::min(seconds, Keep(std::move(by_blocks), absl::StrCat(summary, kBlocksSideBySide)));
 }
 
 double PlanJudge::OrderedStepSeconds(const StageTable& table, const ClassedPlan& found) {
@@ -134,7 +134,9 @@ double PlanJudge::OrderedStepSeconds(const StageTable& table, const ClassedPlan&
       std::optional<OrderedPlan> ordered = route_orders_.Order(*placed, schedule);
       if (!ordered) break;  // nor elsewhere
       const double before = best_.step_seconds;
-      least_seconds = std::min(least_seconds, Keep(std::move(ordered->plan), summary));
+      least_seconds =
+          std::min(least_seconds, Keep(std::move(ordered->plan),
+                                       placed == &plan ? summary : absl::StrCat(summary, kBlocksSideBySide)));
       if (best_.step_seconds == before) continue;
       orders_ = absl::StrCat(schedule == Schedule::kListed ? "synthesised" : NameOf(schedule), " for ",
                              ordered->faster_kinds, " of ", ordered->kinds, " kinds of routes");

@@ -85,8 +85,9 @@ std::optional<OrderedPlan> RouteOrders::Order(const Plan& plan, Schedule schedul
   }
   if (faster.empty()) return std::nullopt;
   OrderedPlan ordered{plan, static_cast<int>(kinds.size()), static_cast<int>(faster.size())};
-  if (schedule != Schedule::kListed && faster.size() == kinds.size()) {
-    ordered.plan.schedule = schedule;
+  const std::vector<Schedule>& named = predictor_.problem().constraints.schedules;
+  if (faster.size() == kinds.size() && std::count(named.begin(), named.end(), schedule) > 0) {
+    ordered.plan.schedule = schedule;  // its name says it all
   } else {
     ordered.plan = WithOrders(plan, std::move(of_units));
   }
