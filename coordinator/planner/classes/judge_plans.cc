@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/classes/place_routes.h"
+#include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
@@ -147,24 +148,29 @@ double PlanJudge::OrderedStepSeconds(const StageTable& table, const ClassedPlan&
 
 // If it is predicted to be faster than the fastest. Half of the sums of replicas that share the optimizer's state hides behind
 // first forwards, so what fits without may be faster with it, too.
-double PlanJudge::Keep(Plan plan, const std::string& summary) {
-  const double seconds = KeepAsItIs(plan, summary);
-  if (plan.shards_optimizer || !predictor_.problem().constraints.saves_memory ||
-      seconds > kWorthSharing * best_.step_seconds || plan.routes.size() < 2)
-    return seconds;
-  plan.shards_optimizer = true;
-  return std::min(seconds, KeepAsItIs(std::move(plan), absl::StrCat(summary, ", optimizer's state shared")));
+double PlanJudge::Keep(Plan plan, std::string summary) {
+  double seconds = PredictedSeconds(plan);
+  if (!plan.shards_optimizer && predictor_.problem().constraints.saves_memory && plan.routes.size() > 1 &&
+      (!found_any() || seconds < kWorthSharing * best_.step_seconds)) {
+    plan.shards_optimizer = true;
+    const double shared_seconds = PredictedSeconds(plan);
+    plan.shards_optimizer = shared_seconds < (1 - kLeastGain) * seconds;
+    if (plan.shards_optimizer) {
+      seconds = shared_seconds;
+      absl::StrAppend(&summary, ", optimizer's state shared");
+    }
+  }
+  if (seconds == kNever || (found_any() && seconds >= best_.step_seconds)) return seconds;
+  best_.plan = std::move(plan);
+  best_.step_seconds = seconds;
+  best_.summary = std::move(summary);
+  return seconds;
 }
 
-double PlanJudge::KeepAsItIs(Plan plan, std::string summary) {
+double PlanJudge::PredictedSeconds(const Plan& plan) {
   ++best_.predicted_plans;
   const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
-  if (!predicted.ok()) return kNever;
-  if (found_any() && predicted->step_seconds >= best_.step_seconds) return predicted->step_seconds;
-  best_.plan = std::move(plan);
-  best_.step_seconds = predicted->step_seconds;
-  best_.summary = std::move(summary);
-  return best_.step_seconds;
+  return predicted.ok() ? predicted->step_seconds : kNever;
 }
 
 }  // namespace medley

@@ -43,8 +43,8 @@ class PlanJudge {
  private:
   bool Fits(const Plan& plan, double optimizer_share) const;
   bool ShareOptimizer(Plan& plan) const;
-  double Keep(Plan plan, const std::string& summary);
-  double KeepAsItIs(Plan plan, std::string summary);
+  double Keep(Plan plan, std::string summary);
+  double PredictedSeconds(const Plan& plan);
 
   AlikeRoutePredictor& predictor_;
   PlanByClass& best_;

@@ -11,9 +11,9 @@ namespace medley {
 namespace {
 
 // So many plans are looked at, if they are no slower than that under 1F1B; and so many near the best of them.
-constexpr int kMostOrdered = 20;
+constexpr int kMostOrdered = 14;
 constexpr double kNearUnordered = 1.1;
-constexpr int kMostImproved = 12;
+constexpr int kMostImproved = 10;
 // Of plans that take as long, most of which differ by what does not matter, two are looked at.
 constexpr double kAlikeSteps = 1e-5;
 constexpr int kMostAlike = 2;
