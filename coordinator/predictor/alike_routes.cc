@@ -18,6 +18,7 @@
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/plan/order_text.h"
+#include "runtime/ir/plan/part_of_plan.h"
 #include "runtime/ir/program/holder_runs.h"
 #include "runtime/ir/program/program.h"
 
@@ -131,12 +132,9 @@ class AlikeRoutes {
   // Simulates one of them by itself.
   absl::Status AddKind(const std::string& key, const std::vector<int>& routes) {
     const Route& route = plan_.routes[routes.front()];
-    Plan plan{.schedule = plan_.schedule};
-    Route& own = plan.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
+    const Plan plan = PartOfPlan(plan_, {routes.front()});
     std::vector<int> devices;
     for (const UnitId u : route.units) {
-      own.units.push_back(static_cast<int>(plan.units.size()));
-      plan.units.push_back(plan_.units[u]);
       const std::vector<int>& of_unit = devices_of_unit_[u.value()];
       devices.insert(devices.end(), of_unit.begin(), of_unit.end());
     }

@@ -10,6 +10,7 @@
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/plan/part_of_plan.h"
 #include "runtime/ir/program/memory.h"
 
 namespace medley {
@@ -57,19 +58,18 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
   const PlanningProblem& problem = predictor_.problem();
   const bool layers_alone = LayersAreSummedAlone(problem.shape.model);
   std::set<std::string> seen;
-  for (const Route& route : plan.routes) {
-    Plan alone{.schedule = plan.schedule};
-    Route& own = alone.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
+  for (size_t r = 0; r < plan.routes.size(); ++r) {
+    const Route& route = plan.routes[r];
     std::string key = absl::StrCat(route.micro_batch_sequences);
     for (const UnitId u : route.units) {
       const Unit& unit = plan.units[u];
-      own.units.push_back(static_cast<int>(alone.units.size()));
-      alone.units.push_back(unit);
       absl::StrAppend(&key, "|", predictor_.ClassOf(predictor_.DeviceNamed(unit.devices.front())), ",",
                       unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
                       static_cast<int>(unit.recompute), ",", unit.window_layers);
     }
     if (!seen.insert(key).second) continue;
+    Plan alone = PartOfPlan(plan, {static_cast<int>(r)});
+    Route& own = alone.routes[0];
     // More keep no more.
     own.micro_batches = std::min(own.micro_batches, 2 * static_cast<int>(own.units.size()) + 2);
     for (size_t s = 0; s < alone.units.size(); ++s) {

@@ -9,6 +9,7 @@
 #include "coordinator/planner/techniques/order_problem.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
+#include "runtime/ir/plan/part_of_plan.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/schedule.h"
 
@@ -32,14 +33,11 @@ void LeaveToOthers(const Plan& alone, double optimizer_share, PlanningProblem& p
 
 }  // namespace
 
-RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const Route& route, Schedule schedule) const {
-  Plan alone{.schedule = Schedule::kOneForwardOneBackward};
-  Route& own = alone.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
+RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, int route, Schedule schedule) const {
+  const Plan alone = PartOfPlan(plan, {route});
   std::vector<int> devices;
-  for (const UnitId u : route.units) {
-    own.units.push_back(static_cast<int>(alone.units.size()));
-    alone.units.push_back(plan.units[u]);
-    for (const std::string& name : plan.units[u].devices) devices.push_back(predictor_.DeviceNamed(name));
+  for (const Unit& unit : alone.units) {
+    for (const std::string& name : unit.devices) devices.push_back(predictor_.DeviceNamed(name));
   }
   PlanningProblem problem = OnDevices(predictor_.problem(), devices);
   if (plan.shards_optimizer) LeaveToOthers(alone, OwnShare(static_cast<int>(plan.routes.size())), problem);
@@ -67,7 +65,7 @@ const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, int route, Sc
   const std::string kind = absl::StrCat(predictor_.KindOf(plan, route), "#", plan.routes[route].micro_batches,
                                         "/", plan.shards_optimizer ? plan.routes.size() : 1);
   const auto [place, is_new] = known_.try_emplace({schedule, kind});
-  if (is_new) place->second = FindOrders(plan, plan.routes[route], schedule);
+  if (is_new) place->second = FindOrders(plan, route, schedule);
   return place->second;
 }
 

@@ -34,7 +34,7 @@ class RouteOrders {
     bool is_faster = false;  // than 1F1B
   };
   const Orders& OrdersOf(const Plan& plan, int route, Schedule schedule);
-  Orders FindOrders(const Plan& plan, const Route& route, Schedule schedule) const;
+  Orders FindOrders(const Plan& plan, int route, Schedule schedule) const;
 
   AlikeRoutePredictor& predictor_;
   std::map<std::pair<Schedule, std::string>, Orders> known_;  // by kind of route

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/ir/plan/part_of_plan.h"
 #include "runtime/ir/program/interleaved_order.h"
 #include "runtime/ir/program/list_schedule.h"
 #include "runtime/ir/program/pass_graph.h"
@@ -67,14 +68,14 @@ bool PassesUnitsOnce(const Plan& plan) {
   return true;
 }
 
-struct PartOfPlan {
+struct UnitOfPlan {
   Plan plan;
-  UnitId unit;  // its number there
+  UnitId unit;
 };
 
 // The routes that meet `unit`, those that meet their units, and so on: no pass of another route is waited for there. In a plan of a
 // thousand devices each of which is on one route it is that route.
-PartOfPlan PartAround(const Plan& plan, UnitId unit) {
+UnitOfPlan PartAround(const Plan& plan, UnitId unit) {
   std::vector<bool> meets(plan.units.size(), false), taken(plan.routes.size(), false);
   meets[unit] = true;
   bool more = true;
@@ -87,19 +88,16 @@ PartOfPlan PartAround(const Plan& plan, UnitId unit) {
       for (const UnitId u : units) meets[u] = true;
     }
   }
-  PartOfPlan part{{.schedule = plan.schedule}, {}};
-  std::vector<UnitId> number(plan.units.size());
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    if (!meets[u]) continue;
-    number[u] = static_cast<int>(part.plan.units.size());
-    part.plan.units.push_back(plan.units[u]);
-  }
+  std::vector<int> routes;
   for (size_t r = 0; r < plan.routes.size(); ++r) {
-    if (!taken[r]) continue;
-    Route& route = part.plan.routes.emplace_back(plan.routes[r]);
-    for (UnitId& u : route.units) u = number[u];
+    if (taken[r]) routes.push_back(static_cast<int>(r));
   }
-  part.unit = number[unit];
+  UnitOfPlan part{PartOfPlan(plan, routes), {}};
+  for (size_t r = 0; r < routes.size(); ++r) {
+    const std::vector<UnitId>& units = plan.routes[routes[r]].units;
+    const auto own = std::find(units.begin(), units.end(), unit);
+    if (own != units.end()) part.unit = part.plan.routes[r].units[own - units.begin()];
+  }
   return part;
 }
 
@@ -177,7 +175,7 @@ std::vector<UnitOrder> ScheduleOrders(Schedule schedule, const TimedPipeline& pi
 UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
   const bool listed = plan.schedule == Schedule::kListed;
   if (listed || !PassesUnitsOnce(plan)) {
-    const PartOfPlan part = listed ? PartAround(plan, unit) : PartOfPlan{plan, unit};
+    const UnitOfPlan part = listed ? PartAround(plan, unit) : UnitOfPlan{plan, unit};
     const TimedPipeline pipeline = NominalPipeline(part.plan);
     std::vector<UnitOrder> orders;
     if (listed) {
