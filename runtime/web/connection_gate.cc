@@ -57,7 +57,12 @@ void ConnectionGate::Wake() {
 
 void ConnectionGate::Add(int socket) {
   auto client = std::make_unique<Client>(socket, options_.tls);
-  Enter(*client, Phase::kHandshake, options_.handshake_limit);
+  // In the clear its silence begins here, not when the watching thread comes to it.
+  if (options_.tls == nullptr) {
+    Enter(*client, Phase::kIdle, options_.idle_limit);
+  } else {
+    Enter(*client, Phase::kHandshake, options_.handshake_limit);
+  }
   {
     MutexLock lock(mutex_);
     arrived_.push_back(std::move(client));
