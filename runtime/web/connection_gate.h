@@ -41,7 +41,7 @@ class ConnectionGate {
   void Add(int socket);
 
  private:
-  enum class Phase { kHandshake, kIdle, kHead, kEnding };
+  enum class Phase { kHandshake, kIdle, kHead, kEnding };  // the first over TLS alone
   struct Client {
     explicit Client(int socket, SSL_CTX* tls) : connection(socket, tls) {}
     WebConnection connection;

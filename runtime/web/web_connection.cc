@@ -43,7 +43,6 @@ Outcome WebConnection::OutcomeOf(int result) {
 }
 
 Outcome WebConnection::Handshake() {
-  if (tls_ == nullptr) return Outcome::kDone;
   ERR_clear_error();
   return OutcomeOf(SSL_do_handshake(tls_.get()));
 }

@@ -23,6 +23,7 @@ class WebConnection {
   WebConnection(const WebConnection&) = delete;
   WebConnection& operator=(const WebConnection&) = delete;
 
+  // Of TLS, which it must have.
   Outcome Handshake();
   // At least one byte, of those that were given back first. `size`: room on the way in, bytes on the way out.
   Outcome Read(char* bytes, size_t& size);
