@@ -216,6 +216,7 @@ class Cluster:
         self.coordinator = None
         self.agents = {}
         self.folders = {}  # by program, where it is if not beside the others: for what is started from now on
+        self.call_options = []  # of all commands, as ["--timeout", "60"]
         self._coordinators = 0
 
     def __enter__(self):
@@ -298,7 +299,7 @@ class Cluster:
         return {"MEDLEY_COORDINATOR": self.address or ""}
 
     def cli(self, *arguments, check=True, timeout=180):
-        result = run_command([self.program("medley"), *arguments], timeout, self.environment())
+        result = run_command([self.program("medley"), *self.call_options, *arguments], timeout, self.environment())
         if check and result.status != 0:
             raise AssertionError(str(result))
         return result

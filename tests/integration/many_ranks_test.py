@@ -10,7 +10,10 @@ class ManyRanksTest(ClusterTest):
     def setUpClass(cls):
         super().setUpClass()
         devices = [reference_device(core(i), "ref%d" % i, "64MiB") for i in range(RANKS)]
-        cls.running = cls.new_cluster().start({"a": devices}, links="tcp")
+        cls.running = cls.new_cluster()
+        # Workers take all the cores there are, and the coordinator answers when it gets its turn.
+        cls.running.call_options = ["--timeout", "120"]
+        cls.running.start({"a": devices}, links="tcp")
 
     def replicas_spec(self, name, replicas, **more):
         return self.spec(name, batch={"sequences": RANKS, "sequence_length": 16}, plan={
