@@ -17,7 +17,7 @@ const char* CastKernel(Dtype from, Dtype to) {
 
 absl::Status PortableOps::Add(const AddArgs& args) {
   ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("add", args));
-  return launcher_.Launch(kernel.c_str(), OverElements(args.elements),
+  return launcher_.Launch(kernel.c_str(), OverElementTurns(args.elements),
                           {args.a, args.b, args.c, args.elements});
 }
 
@@ -39,12 +39,12 @@ absl::Status PortableOps::Cast(const CastArgs& args) {
 
 absl::Status PortableOps::GeluForward(const GeluForwardArgs& args) {
   ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("gelu_forward", args));
-  return launcher_.Launch(kernel.c_str(), OverElements(args.elements), {args.x, args.y, args.elements});
+  return launcher_.Launch(kernel.c_str(), OverElementTurns(args.elements), {args.x, args.y, args.elements});
 }
 
 absl::Status PortableOps::GeluBackward(const GeluBackwardArgs& args) {
   ASSIGN_OR_RETURN(const std::string kernel, TypedKernel("gelu_backward", args));
-  return launcher_.Launch(kernel.c_str(), OverElements(args.elements),
+  return launcher_.Launch(kernel.c_str(), OverElementTurns(args.elements),
                           {args.x, args.dy, args.dx, args.elements});
 }
 

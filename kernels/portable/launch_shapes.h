@@ -8,14 +8,20 @@
 namespace medley {
 
 inline constexpr int64_t kGroupElements = 1024;
+inline constexpr int64_t kElementTurns = 2;
 inline constexpr int64_t kGroupSize = 256;
 inline constexpr int64_t kRowsPerGroup = 8;
 inline constexpr int64_t kRowLanes = 32;
+inline constexpr int64_t kColumnsPerGroup = 128;
 inline constexpr int64_t kTile = 64;
 
 constexpr int64_t CeilDivide(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
 inline LaunchShape OverElements(int64_t elements) { return {{CeilDivide(elements, kGroupElements), 1, 1}}; }
+// Of kernels whose groups take several turns.
+inline LaunchShape OverElementTurns(int64_t elements) {
+  return {{CeilDivide(elements, kElementTurns * kGroupElements), 1, 1}};
+}
 
 // A row of `columns` in each group, or a part of one.
 inline LaunchShape OverRows(int64_t rows, int64_t columns) {

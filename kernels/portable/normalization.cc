@@ -9,13 +9,13 @@ namespace {
 
 // The first of the two kernels that sum along columns has one group a block of columns and a chunk of rows.
 LaunchShape OverColumnChunks(int64_t columns, int64_t chunks) {
-  return {{CeilDivide(columns, kRowLanes), chunks, 1}};
+  return {{CeilDivide(columns, kColumnsPerGroup), chunks, 1}};
 }
 
 // The second: out[column] += what the first left in `sums`.
 absl::Status AddColumnSums(KernelLauncher& launcher, const Slice& sums, const Slice& out, int64_t chunks,
                            int64_t columns) {
-  return launcher.Launch("add_column_sums", {{CeilDivide(columns, kGroupSize), 1, 1}},
+  return launcher.Launch("add_column_sums", {{CeilDivide(columns, kRowLanes), 1, 1}},
                          {sums, out, chunks, columns});
 }
 

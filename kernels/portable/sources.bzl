@@ -6,7 +6,7 @@ def _files(names):
 _FIRST = _files(["kernel_language", "narrow", "elementwise", "activation", "row_sums", "group_sums", "cross_entropy"])
 
 # Once for each type of activations; the first of them says which.
-_TYPED = _files(["typed/" + name for name in ["element_type", "elementwise", "activation", "rotary", "normalization", "embedding", "head_gradient"]])
+_TYPED = _files(["typed/" + name for name in ["element_type", "neighbours", "elementwise", "activation", "rotary", "normalization", "embedding", "head_gradient"]])
 
 _LAST = _files([
     "tile_product",

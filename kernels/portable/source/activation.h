@@ -1,8 +1,14 @@
 #pragma once
 #include "kernels/portable/source/kernel_language.h"
 
-// 1 / (1 + e^-x), exact in both tails.
-INLINE float Logistic(float x) { return 1.0f / (1.0f + EXP(-x)); }
+// 1 / (1 + e^-x), exact in both tails, and that of -x.
+INLINE float LogisticOfBoth(float x, float* of_opposite) {
+  const float power = EXP(MIN(-x, 86.0f));  // finite: times a result that is next to 0 it is next to 1
+  const float result = RECIPROCAL(1.0f + power);
+  *of_opposite = power * result;
+  return result;
+}
+INLINE float Logistic(float x) { return RECIPROCAL(1.0f + EXP(-x)); }
 
 // 0.5 (1 + tanh(u)) is Logistic(2u): one exponential, and no cancellation.
 #define GELU_SCALE 1.5957691216057308f  // 2 sqrt(2/pi)
@@ -13,8 +19,9 @@ INLINE float Gelu(float x) { return x * Logistic(GELU_SCALE * (x + GELU_CUBIC * 
 INLINE float GeluGradient(float x) {
   const float u = GELU_SCALE * (x + GELU_CUBIC * x * x * x);
   const float slope = GELU_SCALE * (1.0f + 3.0f * GELU_CUBIC * x * x);
-  const float half_one_plus_tanh = Logistic(u);
-  return half_one_plus_tanh + x * half_one_plus_tanh * Logistic(-u) * slope;
+  float of_opposite;
+  const float half_one_plus_tanh = LogisticOfBoth(u, &of_opposite);
+  return half_one_plus_tanh + x * half_one_plus_tanh * of_opposite * slope;
 }
 
 #define EPILOGUE_BIAS 0

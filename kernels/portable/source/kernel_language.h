@@ -14,6 +14,11 @@
 #define LOCAL                            // of pointers to the memory that a group shares
 #define SHARED __shared__ __align__(16)  // declares such memory, at the top of a kernel
 #define LONG long long
+#define RUN_ALIGNMENT(element_size) __align__(RUN_ELEMENTS*(element_size))
+// Whether rows of `columns` elements that begin at x are runs (RUN_ELEMENTS) without a rest, each at a multiple of its
+// size.
+#define ARE_RUNS(x, columns) \
+  ((columns) % RUN_ELEMENTS == 0 && (size_t)(x) % (RUN_ELEMENTS * sizeof(*(x))) == 0)
 #define SLICE(type, name) type* name
 #define OPEN(type, name)
 
@@ -25,9 +30,11 @@
 #define BARRIER() __syncthreads()
 
 #define EXP(x) expf(x)
+#define RECIPROCAL(x) __fdividef(1.0f, x)  // within a bit, of what is below 2^126
 #define LOG(x) logf(x)
 #define SQRT(x) sqrtf(x)
 #define MAX(x, y) fmaxf(x, y)
+#define MIN(x, y) fminf(x, y)
 #define NEGATIVE_INFINITY (-__int_as_float(0x7f800000))
 #define BITS_OF(x) __float_as_uint(x)
 #define FLOAT_OF(bits) __uint_as_float(bits)
@@ -41,7 +48,8 @@
 
 #define HAS_F64
 #define UNROLL _Pragma("unroll")      // what is indexed stays in registers
-#define UNROLL_8 _Pragma("unroll 8")  // loads of several turns are under way together
+#define UNROLL_4 _Pragma("unroll 4")  // loads of several turns are under way together
+#define UNROLL_8 _Pragma("unroll 8")
 
 #else  // OpenCL C
 
@@ -51,6 +59,9 @@
 #define LOCAL __local
 #define SHARED __local __attribute__((aligned(16)))
 #define LONG long
+#define RUN_ALIGNMENT(element_size)  // vectors need no more than their elements
+// Barriers would be inside of branches: with PoCL 3.1, groups that run at the same time then lose what they share.
+#define ARE_RUNS(x, columns) 0
 #define SLICE(type, name) __global type *name##_buffer, long name##_offset_bytes
 #define OPEN(type, name) \
   __global type* name = (__global type*)((__global const char*)name##_buffer + name##_offset_bytes);
@@ -65,9 +76,11 @@
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 
 #define EXP(x) exp(x)
+#define RECIPROCAL(x) (1.0f / (x))
 #define LOG(x) log(x)
 #define SQRT(x) sqrt(x)
 #define MAX(x, y) fmax(x, y)
+#define MIN(x, y) fmin(x, y)
 #define NEGATIVE_INFINITY (-INFINITY)
 #define BITS_OF(x) as_uint(x)
 #define FLOAT_OF(bits) as_float(bits)
@@ -84,6 +97,7 @@
 #define HAS_F64
 #endif
 #define UNROLL
+#define UNROLL_4
 #define UNROLL_8
 
 #endif
@@ -99,11 +113,12 @@
                                                                     : (elements);                           \
        i < end_of_##i; i += GROUP_SIZE)
 
-// The same, where what is read may be what is written: f(k, i) for the work-item's elements, first one that reads
-// for all of them, so that their loads are under way together, then one that writes.
-#define ITEM_ELEMENTS (GROUP_ELEMENTS / GROUP_SIZE)
-#define EACH_OF_ITEM(k, i, group, elements)                                         \
-  UNROLL                                                                            \
-  for (int k = 0; k < ITEM_ELEMENTS; ++k)                                           \
-    for (LONG i = (group)*GROUP_ELEMENTS + k * GROUP_SIZE + LOCAL_ID, once_##i = 1; \
-         once_##i && i < (elements); once_##i = 0)
+// Or it takes neighbours, which are read and written in one access where they lie so (typed/neighbours.h): runs of
+// RUN_ELEMENTS, of which a group has one a work-item in each turn.
+#define RUN_ELEMENTS 4
+#define FIRST_OF_RUN(turn) ((turn)*GROUP_ELEMENTS + LOCAL_ID * RUN_ELEMENTS)
+#define EACH_OF_RUN(k) UNROLL for (int k = 0; k < RUN_ELEMENTS; ++k)
+// Over elements alone, a group takes several turns, whose loads are under way together.
+#define ELEMENT_TURNS 2
+#define EACH_ELEMENT_TURN(t) UNROLL for (int t = 0; t < ELEMENT_TURNS; ++t)
+#define FIRST_OF_TURN(t) FIRST_OF_RUN(GROUP_ID_0* ELEMENT_TURNS + (t))
