@@ -97,9 +97,10 @@ absl::Status CompleteEmulated(v1::Device& device, const std::string& field) {
 }
 
 // What this machine says of a device that is part of it.
-void CompleteReal(v1::Device& device, const Backend& backend) {
+absl::Status CompleteReal(v1::Device& device, const Backend& backend, const std::string& field) {
   if (device.backend() == "cpu" && device.variant().empty()) device.set_variant(DefaultCpuVariant());
-  if (device.cores().empty()) {
+  const bool says_cores = !device.cores().empty();
+  if (!says_cores) {
     for (const int core : AllowedCores()) device.add_cores(core);
   }
   device.set_kind(KindOf(device));
@@ -107,12 +108,21 @@ void CompleteReal(v1::Device& device, const Backend& backend) {
   const bool reference = device.backend() == "reference";
   const bool bf16 = device.backend() == "cpu" && variant.has_value() && MultipliesBf16(*variant);
   SetComputes({.bf16 = reference || bf16, .f16 = reference}, device);
-  if (backend.nature == nullptr) return;
+  if (backend.nature == nullptr) return absl::OkStatus();
   const DeviceNature nature = backend.nature(DecodeDevice(device));
-  if (nature.kind.empty()) return;  // the backend will object
+  if (nature.kind.empty()) return absl::OkStatus();  // the backend will object
+  if (!nature.on_cores) {
+    // Otherwise it would be taken to share them with the processor's devices, and both to slow each other down.
+    if (says_cores) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".cores: must not be given, for ", nature.kind, " has cores of its own"));
+    }
+    device.clear_cores();
+  }
   device.set_kind(nature.kind);
   SetComputes(nature.computes, device);
   if (!device.has_memory_bytes()) device.set_memory_bytes(static_cast<uint64_t>(nature.memory.value));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -161,7 +171,7 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
     if (emulated) {
       RETURN_IF_ERROR(CompleteEmulated(device, field));
     } else {
-      CompleteReal(device, *backend);
+      RETURN_IF_ERROR(CompleteReal(device, *backend, field));
     }
     const std::string objection = backend->objection(DecodeDevice(device));
     if (!device.has_memory_bytes()) {

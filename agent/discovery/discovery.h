@@ -18,9 +18,9 @@ std::vector<v1::Device> DiscoverDevices();
 std::vector<v1::Device> DiscoverDevices(const std::vector<Backend>& backends);
 
 // Completes what a configuration says of its devices: cores default to all, the variant to the best, kind,
-// what it computes in and emulated are filled in. An emulated device has no cores, and its profile's memory and
-// kind where nothing is said; its profile's path is made absolute.
-// InvalidArgument: a name twice; an unknown backend; no memory, or of a processor more than the host has; a
+// what it computes in and emulated are filled in. A GPU and an emulated device have no cores; the latter has its
+// profile's memory and kind where nothing is said, and its profile's path is made absolute.
+// InvalidArgument: a name twice; cores of a GPU; an unknown backend; no memory, or of a processor more than the host has; a
 // profile that cannot be read or is not an emulated device's; a device that a backend objects to, with its
 // reason.
 absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> devices,

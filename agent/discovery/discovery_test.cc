@@ -59,6 +59,22 @@ TEST_CASE(
   CHECK((*complete)[1].computes_bf16());
   CHECK((*complete)[1].memory_bytes() == uint64_t{9} << 30);
   CHECK((*complete)[2].memory_bytes() == uint64_t{3} << 30);
+  // Where both had the processor's cores they would be predicted to slow each other down.
+  CHECK((*complete)[0].cores_size() >= 1);
+  CHECK((*complete)[1].cores().empty());
+  CHECK((*complete)[2].cores().empty());
+  devices[2].add_cores(0);
+  const auto refused = CompleteDevices(devices, backends);
+  CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(refused.status().message()),
+             Catch::Contains("devices[2] (configured).cores: must not be given, for Fast 9000"));
+  backends.back().nature = [](const DeviceDescription&) {
+    return DeviceNature{"Fast 9000", {}, GiB(3), /*on_cores=*/true};
+  };
+  const auto on_cores = CompleteDevices(devices, backends);
+  REQUIRE(on_cores.status().ToString() == "OK");
+  CHECK((*on_cores)[1].cores_size() == (*complete)[0].cores_size());
+  CHECK((*on_cores)[2].cores_size() == 1);
 }
 
 TEST_CASE("devices of equal make are of one kind, others are not") {

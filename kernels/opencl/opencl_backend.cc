@@ -107,9 +107,11 @@ std::vector<DeviceDescription> FindDevices() {
 DeviceNature Nature(const DeviceDescription& description) {
   const absl::StatusOr<OpenClDevice> device = Find(description);
   if (!device.ok()) return {};
-  const std::string cores =
-      device->kind == OpenClKind::kCpu ? absl::StrCat(" x", description.cores.size()) : "";
-  return {.kind = absl::StrCat("opencl ", device->title(), cores), .memory = Offered(*device)};
+  const bool on_cores = device->kind == OpenClKind::kCpu;
+  const std::string cores = on_cores ? absl::StrCat(" x", description.cores.size()) : "";
+  return {.kind = absl::StrCat("opencl ", device->title(), cores),
+          .memory = Offered(*device),
+          .on_cores = on_cores};
 }
 
 }  // namespace

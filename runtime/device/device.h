@@ -42,6 +42,7 @@ struct DeviceNature {
   std::string kind;             // all that its speed depends on, and nothing else: profiles are kept under it
   ComputedPrecisions computes;  // as in Device
   Bytes memory;                 // how much of it an agent offers where nothing is said
+  bool on_cores = false;        // whether it computes on cores of this machine's, and not on some of its own
 };
 
 // One backend, as the composition root lists it.
