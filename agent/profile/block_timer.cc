@@ -214,11 +214,8 @@ class BlockTimer {
         limits_(limits) {}
 
   absl::StatusOr<DeviceTimes> Run() {
-    for (const TimedBlock block : {TimedBlock::kEmbedding, TimedBlock::kHead, TimedBlock::kLayer}) {
-      RETURN_IF_ERROR(Prepare(block));
-    }
     DeviceTimes times;
-    RETURN_IF_ERROR(TimeUpdate(times));
+    RETURN_IF_ERROR(Prepare(times));
     RETURN_IF_ERROR(TimeRounds(entries_, limits_.most_rounds, limits_.most_seconds));
     if (!DoubtOfSlowdown(ForeignSlowdown(rounds_)).empty()) {
       // It may have been a compiler that has ended meanwhile.
@@ -288,33 +285,48 @@ class BlockTimer {
     return opened;
   }
 
-  // Finds out which sizes of `block` are measured.
-  absl::Status Prepare(TimedBlock block) {
-    const Entry* last = nullptr;
+  // Finds out which sizes of each block are measured, the smallest first, so that what the ops hold by then is what a
+  // device needs that has no larger ones.
+  absl::Status Prepare(DeviceTimes& times) {
+    std::map<TimedBlock, const Entry*> last;  // of each block that goes on
+    for (const TimedBlock block : {TimedBlock::kEmbedding, TimedBlock::kHead, TimedBlock::kLayer})
+      last[block] = nullptr;
     for (int index = 0; index < static_cast<int>(sizes_.size()); ++index) {
-      if (last != nullptr) {
-        const double expected_seconds = last->seconds / last->layers *
-                                        (block == TimedBlock::kLayer ? shape_.model.layers : 1) *
-                                        sizes_[index] / sizes_[last->index];
-        if (expected_seconds > limits_.longest_repetition_seconds) return absl::OkStatus();
+      for (auto at = last.begin(); at != last.end();) {
+        ASSIGN_OR_RETURN(const Entry* const entry, Prepare(at->first, index, at->second));
+        at->second = entry;
+        at = entry == nullptr ? last.erase(at) : std::next(at);
       }
-      auto entry = std::make_unique<Entry>();
-      entry->block = block;
-      entry->index = index;
-      entry->layers = block == TimedBlock::kLayer ? shape_.model.layers : 1;
-      absl::Status opened = Open(*entry);
-      if (absl::IsResourceExhausted(opened) && entry->layers > 1) {
-        entry->layers = 1;
-        opened = Open(*entry);
-      }
-      if (absl::IsResourceExhausted(opened) && last != nullptr) return absl::OkStatus();
-      RETURN_IF_ERROR(opened);
-      ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry->shard->TimeOnce());
-      entry->seconds = repetition.all().seconds;
+      if (index == 0) RETURN_IF_ERROR(TimeUpdate(times));
       NoteWorkspace();
-      last = entries_.emplace_back(std::move(entry)).get();
+      workspaces_.push_back(last.size() == 3 ? workspace_ : Bytes{0});
     }
     return absl::OkStatus();
+  }
+
+  // Of a block at one size; null if that is not measured, for it would take too long, or too much memory. `last`: at the
+  // size before; null: this is the first one.
+  absl::StatusOr<const Entry*> Prepare(TimedBlock block, int index, const Entry* last) {
+    if (last != nullptr) {
+      const double expected_seconds = last->seconds / last->layers *
+                                      (block == TimedBlock::kLayer ? shape_.model.layers : 1) *
+                                      sizes_[index] / sizes_[last->index];
+      if (expected_seconds > limits_.longest_repetition_seconds) return nullptr;
+    }
+    auto entry = std::make_unique<Entry>();
+    entry->block = block;
+    entry->index = index;
+    entry->layers = block == TimedBlock::kLayer ? shape_.model.layers : 1;
+    absl::Status opened = Open(*entry);
+    if (absl::IsResourceExhausted(opened) && entry->layers > 1) {
+      entry->layers = 1;
+      opened = Open(*entry);
+    }
+    if (absl::IsResourceExhausted(opened) && last != nullptr) return nullptr;
+    RETURN_IF_ERROR(opened);
+    ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry->shard->TimeOnce());
+    entry->seconds = repetition.all().seconds;
+    return entries_.emplace_back(std::move(entry)).get();
   }
 
   // One sample: the mean of short passes that follow each other.
@@ -388,7 +400,7 @@ class BlockTimer {
   std::vector<MicroBatchTimes> Results() const {
     std::vector<MicroBatchTimes> results;
     for (int index = 0; index < static_cast<int>(sizes_.size()); ++index) {
-      MicroBatchTimes times{.micro_batch_sequences = sizes_[index]};
+      MicroBatchTimes times{.micro_batch_sequences = sizes_[index], .workspace = workspaces_[index]};
       times.embedding = Result(TimedBlock::kEmbedding, index, times.extrapolated);
       times.layer = Result(TimedBlock::kLayer, index, times.extrapolated);
       times.head = Result(TimedBlock::kHead, index, times.extrapolated);
@@ -500,9 +512,10 @@ class BlockTimer {
   const Precision precision_;
   const std::vector<int>& sizes_;
   const TimingLimits limits_;
-  std::vector<std::unique_ptr<Entry>> entries_;  // by block, size
+  std::vector<std::unique_ptr<Entry>> entries_;  // by size, block
   std::vector<PassSample> rounds_;               // sums of their turns
-  Bytes workspace_;
+  Bytes workspace_;                              // the most that the ops have held
+  std::vector<Bytes> workspaces_;                // likewise, after each size; 0: some block was not measured
 };
 
 // A device's own turn in a round, and that of all.

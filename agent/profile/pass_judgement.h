@@ -23,6 +23,7 @@ struct MicroBatchTimes {
   MeasuredPass embedding, layer, head;
   // Whether a block did not fit the device or took too long, so that its times are from the sizes before.
   bool extrapolated = false;
+  Bytes workspace;  // that the ops hold with micro-batches of at most this size; 0: not known
   // Why these times cannot be right, for people; empty: nothing speaks against them.
   std::string doubt;
 

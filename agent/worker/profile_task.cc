@@ -67,6 +67,7 @@ class ProfileWorkerTask final : public WorkerTask {
       out.set_layer_recompute_but_attention_seconds(t.layer.recompute_but_attention_seconds);
       out.set_head_forward_seconds(t.head.forward_seconds);
       out.set_head_backward_seconds(t.head.backward_seconds);
+      out.set_workspace_bytes(static_cast<uint64_t>(t.workspace.value));
       out.set_spread(t.spread(spec_.shape.model.layers));
       out.set_doubt(t.doubt.substr(0, kMostDoubtBytes));
     }

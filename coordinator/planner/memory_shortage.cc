@@ -89,7 +89,7 @@ MemoryShortage LeastShortage(SearchTables& tables, int min_stages, int max_stage
     classes.insert(classes.end(), tables.classes()[c].size(), c);
   }
   std::stable_sort(classes.begin(), classes.end(), [&](int a, int b) {
-    return tables.Cost(a).room.LeftFor(0) > tables.Cost(b).room.LeftFor(0);
+    return tables.Cost(a).room.LeftFor(0, 0) > tables.Cost(b).room.LeftFor(0, 0);
   });
   MemoryShortage least = {.bytes = kNever};
   const int devices = static_cast<int>(classes.size());

@@ -81,6 +81,11 @@ class Generator {
     cost.update_seconds_per_parameter = Real(0, 1) / parameters;
     cost.norm_seconds_per_parameter = Real(0, 0.5) / parameters;
     cost.room.workspace = Bytes{Integer(0, 1000)};
+    const int sizes = static_cast<int>(problem_.micro_batch_sizes.size());
+    for (int i = 0; i < sizes; ++i) {
+      const Bytes of_size = {(i + 1) * cost.room.workspace.value / sizes};
+      cost.room.workspace_by_size.push_back({problem_.micro_batch_sizes[i], of_size});
+    }
     cost.room.copy_bytes_per_parameter = Integer(0, 1) * Real(0, 4);
     const ModelConfig& model = problem_.shape.model;
     const BufferCounts all = {.stash = {problem_.shape.global_batch_sequences}};

@@ -66,7 +66,7 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
     for (BlockId first = 0; first < blocks_; ++first) {
       for (BlockId end = first + 1; end <= blocks_; ++end) {
         available_.back()[At({first, end})] =
-            ranks_.empty() ? cost.room.LeftFor(MultipliedElements(config, {{first, end}})).value : 0;
+            ranks_.empty() ? cost.room.LeftFor(MultipliedElements(config, {{first, end}}), 0).value : 0;
       }
     }
   }
@@ -219,10 +219,11 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
         static_cast<int64_t>(stage.narrowest);
   key = (key * 3 + static_cast<int64_t>(stage.optimizer)) * kDtypes + static_cast<int64_t>(stage.before);
   // Whose they are, from 1; 0: any device's. What is recomputed depends on the room there is.
-  const bool rounds =
-      stage.activations == Dtype::kF32 && Cost(stage.device_class).room.copy_bytes_per_parameter > 0;
-  const int needs =
-      ranks_.empty() && !saving_.recomputes && !saving_.homes_layers && !rounds ? 0 : stage.device_class + 1;
+  const DeviceRoom& room = Cost(stage.device_class).room;
+  const bool rounds = stage.activations == Dtype::kF32 && room.copy_bytes_per_parameter > 0;
+  const bool any_device = ranks_.empty() && !saving_.recomputes && !saving_.homes_layers && !rounds &&
+                          room.workspace_by_size.empty();
+  const int needs = any_device ? 0 : stage.device_class + 1;
   key = key * (static_cast<int64_t>(classes_.size()) + 1) + needs;
   const StageNeeds*& known = needs_by_stage_[key];
   if (known != nullptr) return *known;
@@ -336,17 +337,17 @@ int64_t SearchTables::NeededBytes(const Stage& stage, BlockRange blocks, const B
     return memory;
   };
   if (ranks_.empty()) {
-    // What is available has room for copies of parameters already.
+    // What is available has room for copies of parameters already, and for the workspace of any size.
     const DeviceRoom& room = Cost(stage.device_class).room;
     const RankMemory memory = memory_of(model, 1);
-    const Bytes rounded = room.LeftFor(MultipliedElements(model, {blocks})) - room.LeftFor(memory.multiplied);
-    return (memory.total() + rounded).value;
+    const Bytes more = room.LeftFor(MultipliedElements(model, {blocks}), 0) - LeftFor(memory, room);
+    return (memory.total() + more).value;
   }
   int64_t most = std::numeric_limits<int64_t>::min();
   const std::vector<UnitRank>& ranks = ranks_[classes_[stage.device_class].front()];
   for (const UnitRank& rank : ranks) {
     const RankMemory memory = memory_of(LocalModel(model, rank.share), static_cast<int>(ranks.size()));
-    most = std::max(most, (memory.total() - rank.room.LeftFor(memory.multiplied)).value);
+    most = std::max(most, (memory.total() - LeftFor(memory, rank.room)).value);
   }
   return most;
 }

@@ -37,7 +37,7 @@ const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& 
 }
 
 Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory) {
-  return memory.total() + room.memory - room.LeftFor(memory.multiplied);
+  return memory.total() + room.memory - LeftFor(memory, room);
 }
 
 DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank) {

@@ -179,15 +179,16 @@ std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::ve
     const ProfiledTimes* times = nullptr;
     const DeviceProfile* const newest = FindProfile(cluster, device.kind, shape, size, &times);
     if (newest == nullptr) return std::nullopt;
+    if (times->workspace > Bytes{0}) cost.room.workspace_by_size.push_back({size, times->workspace});
     cost.times.push_back(
         TimesOf(*times, spec.shape.model, spec.shape.sequence, FactorOrOne(newest->correction)));
   }
   const DeviceProfile& profile = *FindProfile(cluster, device.kind, shape, 0, nullptr);
   cost.update_seconds_per_parameter = profile.update_seconds_per_parameter;
   cost.norm_seconds_per_parameter = profile.norm_seconds_per_parameter;
-  cost.room = {.memory = device.description.memory_limit,
-               .workspace = profile.workspace,
-               .copy_bytes_per_parameter = profile.copy_bytes_per_parameter};
+  cost.room.memory = device.description.memory_limit;
+  cost.room.workspace = profile.workspace;
+  cost.room.copy_bytes_per_parameter = profile.copy_bytes_per_parameter;
   return cost;
 }
 

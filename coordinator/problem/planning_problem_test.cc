@@ -29,6 +29,7 @@ void AddProfile(Cluster& cluster, const std::string& kind, double seconds, doubl
   for (const int size : sizes) {
     ProfiledTimes& times = profile.times.emplace_back();
     times.micro_batch_sequences = size;
+    if (size < 4) times.workspace = Bytes{100 * size};
     times.blocks.layer.forward_seconds = seconds * size;
     times.blocks.head.backward_seconds = seconds * size / 2;
   }
@@ -112,7 +113,12 @@ TEST_CASE("a problem has each device's own times, memory, processor and links") 
   CHECK(problem->devices[1].times[2].layer.forward_seconds == Approx(0.16));
   CHECK(problem->devices[1].times[0].head.backward_seconds == Approx(0.02));
   CHECK(problem->devices[2].room.memory == GiB(1));
-  CHECK(problem->devices[2].room.workspace == Bytes{1000});
+  const DeviceRoom& room = problem->devices[2].room;
+  CHECK(room.workspace == Bytes{1000});
+  CHECK(room.workspace_by_size == std::vector<SizedWorkspace>{{1, Bytes{100}}, {2, Bytes{200}}});
+  CHECK(room.WorkspaceFor(2) == Bytes{200});
+  CHECK(room.WorkspaceFor(4) == Bytes{1000});
+  CHECK(room.WorkspaceFor(0) == Bytes{1000});
   CHECK(problem->devices[0].cores == 1);
   CHECK(problem->devices[0].processor == 0);
   CHECK(problem->devices[1].processor == 1);

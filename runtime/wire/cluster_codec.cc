@@ -53,6 +53,7 @@ v1::BlockPassTimes EncodeTimes(const ProfiledTimes& times) {
   encoded.set_head_forward_seconds(times.blocks.head.forward_seconds);
   encoded.set_head_backward_seconds(times.blocks.head.backward_seconds);
   encoded.set_micro_batch_sequences(static_cast<uint32_t>(times.micro_batch_sequences));
+  encoded.set_workspace_bytes(static_cast<uint64_t>(times.workspace.value));
   encoded.set_spread(times.spread);
   encoded.set_doubt(times.doubt);
   return encoded;
@@ -101,6 +102,11 @@ v1::Device EncodeClusterDevice(const ClusterDevice& device) {
   return encoded;
 }
 
+Bytes DecodeBytes(uint64_t bytes) {
+  constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+  return {static_cast<int64_t>(std::min(bytes, kLargest))};
+}
+
 ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times) {
   ProfiledTimes decoded;
   decoded.micro_batch_sequences = static_cast<int>(times.micro_batch_sequences());
@@ -109,6 +115,7 @@ ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times) {
       {times.layer_forward_seconds(), times.layer_backward_seconds(), times.layer_weight_gradient_seconds(),
        times.layer_recompute_seconds(), times.layer_recompute_but_attention_seconds()},
       {times.head_forward_seconds(), times.head_backward_seconds()}};
+  decoded.workspace = DecodeBytes(times.workspace_bytes());
   decoded.spread = times.spread();
   decoded.doubt = times.doubt();
   return decoded;
@@ -124,14 +131,13 @@ v1::ProfileCorrection EncodeCorrection(const ProfileCorrection& correction) {
 }
 
 DeviceProfile DecodeProfile(const v1::DeviceProfile& profile) {
-  constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
   DeviceProfile decoded;
   decoded.device_kind = profile.device_kind();
   decoded.shape = profile.shape();
   for (const v1::BlockPassTimes& times : profile.times()) decoded.times.push_back(DecodeTimes(times));
   decoded.update_seconds_per_parameter = profile.update_seconds_per_parameter();
   decoded.norm_seconds_per_parameter = profile.norm_seconds_per_parameter();
-  decoded.workspace = {static_cast<int64_t>(std::min<uint64_t>(profile.workspace_bytes(), kLargest))};
+  decoded.workspace = DecodeBytes(profile.workspace_bytes());
   decoded.copy_bytes_per_parameter = profile.copy_bytes_per_parameter();
   decoded.fetch_bytes_per_second = profile.fetch_bytes_per_second();
   decoded.store_bytes_per_second = profile.store_bytes_per_second();

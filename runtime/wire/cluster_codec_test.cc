@@ -145,6 +145,8 @@ TEST_CASE("nothing of a profile or a slow-down is lost as a value") {
   const v1::ClusterSpec message = RandomCluster(seed);
   for (v1::DeviceProfile profile : message.profiles()) {
     profile.set_workspace_bytes(profile.workspace_bytes() / 4);
+    for (v1::BlockPassTimes& times : *profile.mutable_times())
+      times.set_workspace_bytes(times.workspace_bytes() / 4);
     profile.clear_matmul_flops_per_second();  // nothing is planned by it
     CAPTURE(profile.DebugString());
     CHECK(MessageDifferencer::Equals(EncodeProfile(DecodeProfile(profile)), profile));

@@ -124,9 +124,12 @@ class Rooms {
     ASSIGN_OR_RETURN(Device device, OpenDevice(group_, kPlenty));
     const TimingLimits once{.fewest_rounds = 1, .most_rounds = 1, .turn_seconds = 0};
     ASSIGN_OR_RETURN(const DeviceTimes times, TimeBlocks(device, shape, group_.precision, {1, 2, 4}, once));
-    return DeviceRoom{.memory = kPlenty,
-                      .workspace = times.workspace,
-                      .copy_bytes_per_parameter = times.copy_bytes_per_parameter};
+    DeviceRoom room{.memory = kPlenty,
+                    .workspace = times.workspace,
+                    .copy_bytes_per_parameter = times.copy_bytes_per_parameter};
+    for (const MicroBatchTimes& of : times.by_micro_batch)
+      room.workspace_by_size.push_back({of.micro_batch_sequences, of.workspace});
+    return room;
   }
 
   const Group& group_;

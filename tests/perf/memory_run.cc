@@ -67,8 +67,8 @@ std::vector<RankPredicted> PredictForMemory(const MemoryCase& of, const std::vec
     const DeviceRoom& room = rooms[rank];
     RankPredicted& of_rank = predicted.emplace_back();
     of_rank.model = MemoryOfRank(of.plan, rank, of.spec.shape);
-    of_rank.workspace = room.workspace;
-    of_rank.copies = room.memory - room.workspace - room.LeftFor(of_rank.model.multiplied);
+    of_rank.workspace = room.WorkspaceFor(of_rank.model.micro_batch_sequences);
+    of_rank.copies = room.CopiesOf(of_rank.model.multiplied);
   }
   return predicted;
 }

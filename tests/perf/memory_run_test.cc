@@ -105,14 +105,18 @@ TEST_CASE("a processor that multiplies bf16 keeps copies of the parameters that 
   absl::StatusOr<Device> device = of.open(0, GiB(1));
   REQUIRE(device.status().ToString() == "OK");
   const absl::StatusOr<DeviceTimes> times =
-      TimeBlocks(*device, of.spec.shape, of.spec.precision, {2}, {.fewest_rounds = 1, .most_rounds = 1});
+      TimeBlocks(*device, of.spec.shape, of.spec.precision, {2, 8}, {.fewest_rounds = 1, .most_rounds = 1});
   REQUIRE(times.status().ToString() == "OK");
   CHECK(times->copy_bytes_per_parameter == 2);
   CHECK(device->ops->held().copies == Bytes{0});  // they went with the shards
+  const Bytes of_two = times->by_micro_batch[0].workspace;
+  CHECK(of_two <= times->workspace);
   const DeviceRoom room{.memory = GiB(1),
                         .workspace = times->workspace,
+                        .workspace_by_size = {{2, of_two}},
                         .copy_bytes_per_parameter = times->copy_bytes_per_parameter};
   const std::vector<RankPredicted> predicted = PredictForMemory(of, {room, room});
+  CHECK(predicted[0].workspace == of_two);
   const absl::StatusOr<std::vector<RankTaken>> taken = RunForMemory(of, {GiB(1), GiB(1)});
   REQUIRE(taken.status().ToString() == "OK");
   for (int rank = 0; rank < 2; ++rank) {

@@ -149,8 +149,8 @@ int64_t OptimizerSharding::Room(Rank rank, Recompute recompute) {
   const RankMemory memory = MemoryOfRank(plan_, rank, problem_.shape);
   int64_t unshared = memory.parameters.value / SizeOf(Dtype::kF32).value;
   for (const SharedSlice& slice : slices_[rank]) unshared -= slice.elements;
-  const Bytes left = RoomOf(problem_, plan_, rank).LeftFor(memory.multiplied) -
-                     (memory.total() - memory.optimizer) - Bytes{kOptimizerBytes * unshared};
+  const Bytes left = LeftFor(memory, RoomOf(problem_, plan_, rank)) - (memory.total() - memory.optimizer) -
+                     Bytes{kOptimizerBytes * unshared};
   known = left.value < 0 ? -1 : left.value / kOptimizerBytes;
   return *known;
 }

@@ -103,7 +103,7 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
   buffers.input = std::min(buffers.input, 1);
   buffers.output_gradient = std::min(buffers.output_gradient, 1);
   const RankMemory beside = MemoryOfProgram(plan, program, problem.shape);
-  const Bytes left = RoomOf(problem, plan, program.rank).LeftFor(beside.multiplied) - beside.total();
+  const Bytes left = LeftFor(beside, RoomOf(problem, plan, program.rank)) - beside.total();
   keeping.left_bytes = static_cast<double>(left.value);
   return keeping;
 }

@@ -29,7 +29,7 @@ bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan, doubl
   bool fits = true;
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
     const RankMemory memory = MemoryOfRank(plan, rank, problem.shape);
-    const Bytes left = RoomOf(problem, plan, rank).LeftFor(memory.multiplied);
+    const Bytes left = LeftFor(memory, RoomOf(problem, plan, rank));
     if (memory.total() <= left) continue;
     fits = false;
     memory_limit[PlaceOf(plan, rank).unit] -= times * static_cast<double>((memory.total() - left).value);

@@ -33,6 +33,8 @@ struct ProfiledTimes {
   int micro_batch_sequences = 0;
   // Of gradients of weights the layer's alone is measured; 0: it was not, and is what its work suggests.
   BlockTimes blocks;
+  Bytes
+      workspace;  // that the ops hold with micro-batches of at most this size; 0: not known, and the profile's
   // Of the repeated measurements that these times are the middle of: half the distance between their
   // quartiles over their median, of the pass where it is widest. 0: not known.
   double spread = 0;
@@ -72,7 +74,7 @@ struct DeviceProfile {
   std::vector<ProfiledTimes> times;  // by micro-batch size
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
-  Bytes workspace;                      // that the ops hold beside what the memory model counts
+  Bytes workspace;  // that the ops hold beside what the memory model counts, with any size
   double copy_bytes_per_parameter = 0;  // copies that the ops keep, of each that products multiply by
   // Of copies from host memory to the device while it does nothing else, and back; 0: not measured.
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;

@@ -359,7 +359,7 @@ class Checker {
       if (Fits(memory, room)) continue;
       Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ",
                                           FormatBytes(memory.total()), " on ", device, ", which allows ",
-                                          FormatBytes(room.LeftFor(memory.multiplied))));
+                                          FormatBytes(LeftFor(memory, room))));
     }
     for (const auto& [host, need] : hosts) {
       if (need.allowed == Bytes{0} || need.needed <= need.allowed) continue;

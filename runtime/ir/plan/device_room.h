@@ -2,22 +2,42 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/base/bytes.h"
 
 namespace medley {
 
+// What the ops of a device hold while micro-batches of at most so many sequences pass.
+struct SizedWorkspace {
+  int micro_batch_sequences = 0;
+  Bytes bytes;
+  friend bool operator==(const SizedWorkspace&, const SizedWorkspace&) = default;
+};
+
 // The memory of a device, and what its ops take of it beside what the memory model counts.
 struct DeviceRoom {
-  Bytes memory;                         // limit
-  Bytes workspace;                      // that the ops hold
+  Bytes memory;                                   // limit
+  Bytes workspace;                                // that the ops hold with micro-batches of any size
+  std::vector<SizedWorkspace> workspace_by_size;  // of those sizes that are known, ascending
   double copy_bytes_per_parameter = 0;  // packed or converted copies, of each that products multiply by
 
+  // micro_batch_sequences: of the largest; 0: of any size.
+  Bytes WorkspaceFor(int micro_batch_sequences) const {
+    if (micro_batch_sequences > 0) {
+      for (const SizedWorkspace& of : workspace_by_size) {
+        if (of.micro_batch_sequences >= micro_batch_sequences) return of.bytes;
+      }
+    }
+    return workspace;
+  }
+  Bytes CopiesOf(int64_t multiplied) const {
+    return {static_cast<int64_t>(std::ceil(copy_bytes_per_parameter * static_cast<double>(multiplied)))};
+  }
   // What is left for the memory model of a rank whose products multiply by so many elements of f32
-  // (RankMemory::multiplied): the one answer to whether it fits.
-  Bytes LeftFor(int64_t multiplied) const {
-    const double copies = std::ceil(copy_bytes_per_parameter * static_cast<double>(multiplied));
-    return memory - workspace - Bytes{static_cast<int64_t>(copies)};
+  // (RankMemory::multiplied), with such micro-batches: the one answer to whether it fits.
+  Bytes LeftFor(int64_t multiplied, int micro_batch_sequences) const {
+    return memory - WorkspaceFor(micro_batch_sequences) - CopiesOf(multiplied);
   }
   friend bool operator==(const DeviceRoom&, const DeviceRoom&) = default;
 };

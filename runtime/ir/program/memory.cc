@@ -109,11 +109,16 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
           .logits = LogitsBytes(local, chunks, rows.all, type),
           .conversions = ConversionBytes(local, chunks, sequence, rows.all, type, buffers.narrowest),
           .host = Bytes{element * in_host_memory} + stashes_at_home,
-          .multiplied = multiplied + RoundedElements(local, chunks, rows.all, type)};
+          .multiplied = multiplied + RoundedElements(local, chunks, rows.all, type),
+          .micro_batch_sequences = micro_batch_sequences};
+}
+
+Bytes LeftFor(const RankMemory& memory, const DeviceRoom& room) {
+  return room.LeftFor(memory.multiplied, memory.micro_batch_sequences);
 }
 
 bool Fits(const RankMemory& memory, const DeviceRoom& room) {
-  return memory.total() <= room.LeftFor(memory.multiplied);
+  return memory.total() <= LeftFor(memory, room);
 }
 
 int LargestMicroBatch(const Visits& visits) {

@@ -27,6 +27,8 @@ struct RankMemory {
   // Not memory of the model: how many elements of f32 products multiply by, of which a device that multiplies a
   // narrower type has copies (DeviceRoom). Parameters, and of activations those of one product at a time.
   int64_t multiplied = 0;
+  // Nor that: in the largest micro-batch, which the ops' workspace depends on (DeviceRoom).
+  int micro_batch_sequences = 0;
 
   Bytes total() const {
     return parameters + gradients + optimizer + activations + boundaries + workspace + logits + conversions;
@@ -40,6 +42,8 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
                     int micro_batch_sequences, const BufferCounts& buffers,
                     const OptimizerShard* optimizer = nullptr);
 
+// What `room` leaves for the total of such a rank, and whether that is enough.
+Bytes LeftFor(const RankMemory& memory, const DeviceRoom& room);
 bool Fits(const RankMemory& memory, const DeviceRoom& room);
 
 // The largest micro-batch that routes bring to a unit, in sequences.
