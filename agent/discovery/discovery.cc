@@ -65,8 +65,7 @@ absl::Status CheckHostHolds(const v1::Device& device, const std::string& field) 
   if (!IsProcessor(device) || total <= 0 || device.memory_bytes() <= static_cast<uint64_t>(total))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(field, ".memory_bytes: ",
-                   FormatBytes({static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes(), INT64_MAX))}),
+      absl::StrCat(field, ".memory_bytes: ", FormatBytes(DecodeBytes(device.memory_bytes())),
                    " is more than the ", FormatBytes({total}), " of this host"));
 }
 

@@ -291,15 +291,16 @@ class BlockTimer {
     std::map<TimedBlock, const Entry*> last;  // of each block that goes on
     for (const TimedBlock block : {TimedBlock::kEmbedding, TimedBlock::kHead, TimedBlock::kLayer})
       last[block] = nullptr;
+    const size_t blocks = last.size();
     for (int index = 0; index < static_cast<int>(sizes_.size()); ++index) {
       for (auto at = last.begin(); at != last.end();) {
         ASSIGN_OR_RETURN(const Entry* const entry, Prepare(at->first, index, at->second));
         at->second = entry;
         at = entry == nullptr ? last.erase(at) : std::next(at);
       }
-      if (index == 0) RETURN_IF_ERROR(TimeUpdate(times));
+      if (index == 0) RETURN_IF_ERROR(TimeUpdate(times));  // what that needs is needed with any size
       NoteWorkspace();
-      workspaces_.push_back(last.size() == 3 ? workspace_ : Bytes{0});
+      workspaces_.push_back(last.size() == blocks ? workspace_ : Bytes{0});
     }
     return absl::OkStatus();
   }

@@ -1,7 +1,5 @@
 #include "runtime/wire/cluster_codec.h"
 
-#include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -100,11 +98,6 @@ v1::Device EncodeClusterDevice(const ClusterDevice& device) {
   encoded.set_emulated(device.emulated);
   if (device.price_per_hour > 0) encoded.set_price_per_hour(device.price_per_hour);
   return encoded;
-}
-
-Bytes DecodeBytes(uint64_t bytes) {
-  constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
-  return {static_cast<int64_t>(std::min(bytes, kLargest))};
 }
 
 ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times) {

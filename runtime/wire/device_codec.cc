@@ -5,14 +5,18 @@
 
 namespace medley {
 
-DeviceDescription DecodeDevice(const v1::Device& device) {
+Bytes DecodeBytes(uint64_t bytes) {
   constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+  return {static_cast<int64_t>(std::min(bytes, kLargest))};
+}
+
+DeviceDescription DecodeDevice(const v1::Device& device) {
   DeviceDescription description;
   description.name = device.name();
   description.backend = device.backend();
   description.variant = device.variant();
   description.cores.assign(device.cores().begin(), device.cores().end());
-  description.memory_limit = Bytes{static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes(), kLargest))};
+  description.memory_limit = DecodeBytes(device.memory_bytes());
   description.profile = device.profile();
   return description;
 }

@@ -5,9 +5,8 @@ what was predicted.
 Starts a cluster (`medley up`) of the GPU and cores of the processor on this machine, then one of the GPU and the same GPU once more with
 little memory, whose devices are in each other's way as no two of a user are. One small job runs on the cores alone, then on the GPU and on
 both under plans of every kind; the losses of its steps are held against those of the cores. Larger jobs run on the GPU as the planner plans
-them. Prints `key value` lines: loss_apart_NAME, the
-largest relative difference of a step's loss; step_seconds_NAME with prediction_error_NAME. Exits with 0 and a notice where there
-is no GPU.
+them. Prints `key value` lines: loss_apart_NAME, the largest relative difference of a step's loss; step_seconds_NAME with
+prediction_error_NAME. Exits with 0 and a notice where there is no GPU.
 """
 import argparse
 import json
@@ -104,9 +103,10 @@ class Jobs:
         model = {family: SMALL[family]}
         for precision in ("f32", "bf16"):
             kind = f"{family}_{precision}"
-            if not any(re.search(only, f"{kind}_{name}") for of_cluster in plans(family, self.backend) for name in of_cluster):
+            of_clusters = plans(family, self.backend)
+            if not any(re.search(only, f"{kind}_{name}") for of_cluster in of_clusters for name in of_cluster):
                 continue
-            for name, pinned in plans(family, self.backend)[number].items():
+            for name, pinned in of_clusters[number].items():
                 is_truth = name == "cores"
                 name = f"{kind}_{name}"
                 if not is_truth and not re.search(only, name):

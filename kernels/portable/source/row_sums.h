@@ -37,6 +37,13 @@ INLINE float SumOverLanes(LOCAL float* partial, float value) {
 #define FIRST_ROW_OF_CHUNK (GROUP_ID_1 * chunk_rows + LOCAL_ID / ROW_LANES)
 #define END_ROW_OF_CHUNK ((GROUP_ID_1 + 1) * chunk_rows < rows ? (GROUP_ID_1 + 1) * chunk_rows : rows)
 
+// What `partial` has of a column of each row of the group, in the order of the rows: of `width` columns a row.
+INLINE float SumOfStrips(LOCAL const float* partial, int width) {
+  float sum = 0;
+  for (int strip = 0; strip < ROWS_PER_GROUP; ++strip) sum += partial[strip * width + LOCAL_ID];
+  return sum;
+}
+
 // Floats of shared memory that a group needs for them.
 #define COLUMN_SUMS_PARTIAL (RUN_ELEMENTS * GROUP_SIZE)
 // Writes what the group's work-items summed up of their columns, in the order of their rows.
@@ -44,11 +51,8 @@ INLINE void StoreColumnSums(LOCAL float* partial, const float* values, GLOBAL fl
   EACH_OF_RUN(k) partial[LOCAL_ID * RUN_ELEMENTS + k] = values[k];
   BARRIER();
   const LONG column = GROUP_ID_0 * COLUMNS_PER_GROUP + LOCAL_ID;
-  if (LOCAL_ID < COLUMNS_PER_GROUP && column < columns) {
-    float sum = 0;
-    for (int strip = 0; strip < ROWS_PER_GROUP; ++strip) sum += partial[strip * COLUMNS_PER_GROUP + LOCAL_ID];
-    sums[GROUP_ID_1 * columns + column] = sum;
-  }
+  if (LOCAL_ID < COLUMNS_PER_GROUP && column < columns)
+    sums[GROUP_ID_1 * columns + column] = SumOfStrips(partial, COLUMNS_PER_GROUP);
   BARRIER();
 }
 
@@ -67,8 +71,5 @@ KERNEL add_column_sums(SLICE(const float, sums), SLICE(float, out), LONG chunks,
   }
   partial[LOCAL_ID] = sum;
   BARRIER();
-  if (LOCAL_ID >= ROW_LANES || column >= columns) return;
-  sum = 0;
-  for (int strip = 0; strip < ROWS_PER_GROUP; ++strip) sum += partial[strip * ROW_LANES + LOCAL_ID];
-  out[column] += sum;
+  if (LOCAL_ID < ROW_LANES && column < columns) out[column] += SumOfStrips(partial, ROW_LANES);
 }

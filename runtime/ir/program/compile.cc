@@ -83,7 +83,7 @@ class Compiler {
 
   void DescribeUnit() {
     program_.buffers.ranks = static_cast<int>(unit_.devices.size());
-    program_.buffers.member = PlaceOf(plan_, program_.rank).member;
+    program_.buffers.member = writer_.place().member;
     program_.buffers.sequence_parallel = unit_.sequence_parallel;
     program_.buffers.exchange_parts = unit_.exchange_parts;
     program_.buffers.windows = unit_.window_layers;

@@ -33,6 +33,8 @@ struct GradientSlice {
   // holders, which is gathered and scattered by itself.
   bool sums_on_hosts = false, in_host_memory = false, on_peers = false;
   BlockId completed_by = 0;  // the unit's block whose weights' gradient is the last to add to it
+
+  bool Has(SegmentId segment) const { return first_segment <= segment && segment < end_segment; }
 };
 
 // Of the slice's elements, in the order in which its runs have them, those whose optimizer state `rank`, a

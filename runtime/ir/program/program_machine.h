@@ -282,8 +282,7 @@ class ProgramMachine {
       const GradientSlice& slice = programs_[rank].slices[s];
       if (!owners_alone_.contains({rank, s})) continue;
       for (BlockId block = blocks.first; block < blocks.end; ++block) {
-        const SegmentId segment = SegmentOfBlock(block);
-        CHECK_FALSE((slice.first_segment <= segment && segment < slice.end_segment));
+        CHECK_FALSE(slice.Has(SegmentOfBlock(block)));
         const bool at_an_end =
             block == planned_.shape.model.embedding_block() || block == planned_.shape.model.head_block();
         CHECK_FALSE((at_an_end && slice.first_segment == kTiedSegment));

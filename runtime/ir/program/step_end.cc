@@ -21,11 +21,9 @@ void StepEnd::Complete(BlockRange blocks, int added) {
 }
 
 bool StepEnd::IsShared(BlockId block) const {
-  const SegmentId segment = SegmentOfBlock(block);
   const std::vector<GradientSlice>& slices = writer_.program().slices;
-  return std::any_of(slices.begin(), slices.end(), [&](const GradientSlice& slice) {
-    return slice.first_segment <= segment && segment < slice.end_segment;
-  });
+  return std::any_of(slices.begin(), slices.end(),
+                     [&](const GradientSlice& slice) { return slice.Has(SegmentOfBlock(block)); });
 }
 
 void StepEnd::AddNormOfLayer(BlockId block) {
@@ -93,7 +91,7 @@ void StepEnd::AddNormsOfSharedLayers() {
   const StepProgram& program = writer_.program();
   writer_.ForEachLayer([&](BlockId block) {
     const auto counts = [&](const GradientSlice& slice) {
-      return slice.first_segment <= SegmentOfBlock(block) && SegmentOfBlock(block) < slice.end_segment &&
+      return slice.Has(SegmentOfBlock(block)) &&
              (plan.shards_optimizer || PlaceOf(plan, slice.holders.front()).unit == program.unit);
     };
     if (std::any_of(program.slices.begin(), program.slices.end(), counts)) AddNormOfLayer(block);

@@ -1,7 +1,6 @@
 #include "runtime/ir/program/step_writer.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "runtime/ir/model/block_sizes.h"
@@ -13,29 +12,21 @@ namespace {
 // What travels has its other end at the stage before, or at the next one; there may be one unit at both.
 bool IsBefore(BufferKind kind) { return kind == BufferKind::kInput || kind == BufferKind::kInputGradient; }
 
-BufferKind CarriedBy(InstructionKind message) {
+// What a message carries, and the stream that it goes on.
+struct MessageWay {
+  BufferKind carried;
+  Stream stream;
+};
+MessageWay WayOf(InstructionKind message) {
   switch (message) {
     case InstructionKind::kReceiveActivation:
-      return BufferKind::kInput;
+      return {BufferKind::kInput, Stream::kReceiveActivation};
     case InstructionKind::kSendActivation:
-      return BufferKind::kOutput;
+      return {BufferKind::kOutput, Stream::kSendActivation};
     case InstructionKind::kReceiveGradient:
-      return BufferKind::kOutputGradient;
+      return {BufferKind::kOutputGradient, Stream::kReceiveGradient};
     default:
-      return BufferKind::kInputGradient;
-  }
-}
-
-Stream StreamOf(InstructionKind message) {
-  switch (message) {
-    case InstructionKind::kReceiveActivation:
-      return Stream::kReceiveActivation;
-    case InstructionKind::kSendActivation:
-      return Stream::kSendActivation;
-    case InstructionKind::kReceiveGradient:
-      return Stream::kReceiveGradient;
-    default:
-      return Stream::kSendGradient;
+      return {BufferKind::kInputGradient, Stream::kSendGradient};
   }
 }
 
@@ -128,7 +119,7 @@ int StepWriter::AddPiece(Instruction piece) {
 
 void StepWriter::AddMessages(InstructionKind kind, int i) {
   const bool receives = IsReceive(kind);
-  const BufferKind carried = CarriedBy(kind);
+  const auto [carried, stream] = WayOf(kind);
   const UnitId other = OtherEnd(carried);
   const int other_parts = static_cast<int>(plan_.units[other].devices.size());
   const std::vector<int64_t> own_ends = RowEnds(Rows(), program_.buffers.ranks),
@@ -143,7 +134,7 @@ void StepWriter::AddMessages(InstructionKind kind, int i) {
     const int64_t first = std::max(first_of(own_ends, place_.member), first_of(other_ends, part)),
                   end = std::min(own_ends[place_.member], other_ends[part]);
     if (first >= end) continue;
-    Instruction message = Make(kind, StreamOf(kind), i);
+    Instruction message = Make(kind, stream, i);
     message.peer = first_peer + part;
     message.boundary = IsBefore(carried) ? StageId(at().stage - 1) : at().stage;
     message.offset = {BytesOfRow(carried) * (first - first_held)};

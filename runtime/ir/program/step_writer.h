@@ -19,6 +19,7 @@ class StepWriter {
   const Plan& plan() const { return plan_; }
   const TrainingShape& shape() const { return shape_; }
   const Unit& unit() const { return unit_; }
+  const RankPlace& place() const { return place_; }
   bool trains() const { return purpose_ == Purpose::kTrain; }
   StepProgram& program() { return program_; }
   const StepProgram& program() const { return program_; }

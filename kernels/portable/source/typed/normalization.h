@@ -25,6 +25,15 @@ KERNEL TYPED(column_sums)(SLICE(const STORED, x), SLICE(float, sums), LONG rows,
   }
 }
 
+// Of what a norm's input gradient is made of, a run of each.
+INLINE void TYPED(LoadForGradient)(GLOBAL const STORED* x, GLOBAL const STORED* dy, GLOBAL const float* gamma,
+                                   LONG first, LONG end, int whole, float* values, float* gradients,
+                                   float* gammas) {
+  TYPED(Load)(x, first, end, whole, values);
+  TYPED(Load)(dy, first, end, whole, gradients);
+  Load(gamma, first, end, whole, gammas);
+}
+
 // Forward and dx: groups ceil(rows / ROWS_PER_GROUP). Rows past the last take part in barriers and write
 // nothing.
 
@@ -93,9 +102,7 @@ INLINE void TYPED(LayerNormDx)(GLOBAL const STORED* dy, GLOBAL const STORED* x, 
   UNROLL_4
   EACH_TURN(turn, end) {
     const LONG c = COLUMN_OF_TURN(turn);
-    TYPED(Load)(x + first, c, end, whole, values);
-    TYPED(Load)(dy + first, c, end, whole, gradients);
-    Load(gamma, c, end, whole, gammas);
+    TYPED(LoadForGradient)(x + first, dy + first, gamma, c, end, whole, values, gradients, gammas);
     EACH_OF_RUN(k) {
       const float gradient = gradients[k] * gammas[k];
       sum += gradient;
@@ -107,9 +114,7 @@ INLINE void TYPED(LayerNormDx)(GLOBAL const STORED* dy, GLOBAL const STORED* x, 
   UNROLL_4
   EACH_TURN(turn, end) {
     const LONG c = COLUMN_OF_TURN(turn);
-    TYPED(Load)(x + first, c, end, whole, values);
-    TYPED(Load)(dy + first, c, end, whole, gradients);
-    Load(gamma, c, end, whole, gammas);
+    TYPED(LoadForGradient)(x + first, dy + first, gamma, c, end, whole, values, gradients, gammas);
     if (adds) TYPED(Load)(dx + first, c, end, whole, before);
     EACH_OF_RUN(k) {
       const float normalized = (values[k] - row_mean) * row_rstd;
@@ -223,18 +228,14 @@ INLINE void TYPED(RmsNormDx)(GLOBAL const STORED* dy, GLOBAL const STORED* x, GL
   UNROLL_4
   EACH_TURN(turn, end) {
     const LONG c = COLUMN_OF_TURN(turn);
-    TYPED(Load)(x + first, c, end, whole, values);
-    TYPED(Load)(dy + first, c, end, whole, gradients);
-    Load(gamma, c, end, whole, gammas);
+    TYPED(LoadForGradient)(x + first, dy + first, gamma, c, end, whole, values, gradients, gammas);
     EACH_OF_RUN(k) projection += gradients[k] * gammas[k] * (values[k] * row_rstd);
   }
   const float mean_projection = SumOverLanes(partial, projection) / (float)columns;
   UNROLL_4
   EACH_TURN(turn, end) {
     const LONG c = COLUMN_OF_TURN(turn);
-    TYPED(Load)(x + first, c, end, whole, values);
-    TYPED(Load)(dy + first, c, end, whole, gradients);
-    Load(gamma, c, end, whole, gammas);
+    TYPED(LoadForGradient)(x + first, dy + first, gamma, c, end, whole, values, gradients, gammas);
     if (adds) TYPED(Load)(dx + first, c, end, whole, before);
     EACH_OF_RUN(k) {
       values[k] = before[k] + row_rstd * (gradients[k] * gammas[k] - values[k] * row_rstd * mean_projection);
