@@ -31,19 +31,6 @@ std::string KeyOf(const ClassedPlan& plan) {
   return key;
 }
 
-// Of stages whose kinds and layers are told, what follows from their places.
-void Number(RouteShape& shape) {
-  const int count = static_cast<int>(shape.stages.size());
-  for (int s = 0; s < count; ++s) {
-    StageForm& stage = shape.stages[s];
-    stage = {.kind = stage.kind,
-             .size = shape.size,
-             .layers = stage.layers,
-             .first = s == 0,
-             .from_end = count - s};
-  }
-}
-
 // Routes of each shape once.
 std::vector<ShapedRoutes> Merged(const std::vector<ShapedRoutes>& routes) {
   std::vector<ShapedRoutes> merged;
@@ -128,7 +115,7 @@ LocalSearch::Candidate LocalSearch::Dealt(Routes routes) {
   const SumModel& sums = moves_.sums_of(count, least_degree);
   double longest_seconds = 0;
   for (ShapedRoutes& of : routes) {
-    Number(of.shape);
+    NumberStages(of.shape);
     if (!FitWithLeast(table, of.shape)) return {};
     longest_seconds = std::max(longest_seconds, sums.LongestStreamSeconds(table, of.shape));
   }
@@ -148,30 +135,6 @@ LocalSearch::Candidate LocalSearch::Dealt(Routes routes) {
   }
   const int sequences = table.problem().shape.global_batch_sequences;
   return {DealMicroBatches(timed, sequences, 1e-6), &table};
-}
-
-// Each layer to where the pass then is the shortest: passes grow with layers, so that the longest is as short as can be.
-bool LocalSearch::Balance(StageTable& table, RouteShape& shape) {
-  const auto pass_seconds = [&](StageForm stage, int layers) {
-    stage.layers = layers;
-    return table.FitWithLeast(stage) ? table.PassSeconds(stage) : kNever;
-  };
-  int left = table.problem().shape.model.layers;
-  std::vector<double> next;
-  for (StageForm& stage : shape.stages) stage.layers = 0;
-  Number(shape);
-  for (StageForm& stage : shape.stages) {
-    stage.layers = stage.first || stage.from_end == 1 ? 0 : 1;
-    left -= stage.layers;
-    next.push_back(pass_seconds(stage, stage.layers + 1));
-  }
-  for (; left > 0; --left) {
-    const size_t s = std::min_element(next.begin(), next.end()) - next.begin();
-    if (next[s] == kNever) return false;
-    ++shape.stages[s].layers;
-    next[s] = pass_seconds(shape.stages[s], shape.stages[s].layers + 1);
-  }
-  return left == 0;
 }
 
 // By so many layers, up to half of what there are.
@@ -197,7 +160,7 @@ void LocalSearch::AddShifts(const Routes& routes, std::vector<Routes>& all) {
 void LocalSearch::AddExchanges(StageTable& table, const Routes& routes, std::vector<Routes>& all) {
   const auto add = [&](const Routes& rest, std::vector<ShapedRoutes> changed) {
     for (ShapedRoutes& of : changed) {
-      if (!Balance(table, of.shape)) return;
+      if (!DealLayers(table, of.shape)) return;
     }
     Routes next = rest;
     next.insert(next.end(), changed.begin(), changed.end());
@@ -239,7 +202,7 @@ void LocalSearch::AddExchanges(StageTable& table, const Routes& routes, std::vec
 
 void LocalSearch::AddOtherKinds(StageTable& table, const Routes& routes, std::vector<Routes>& all) {
   const auto add = [&](size_t i, ShapedRoutes changed) {
-    if (changed.routes == 0 || !Balance(table, changed.shape)) return;
+    if (changed.routes == 0 || !DealLayers(table, changed.shape)) return;
     Routes next = routes;
     next[i] = std::move(changed);
     all.push_back(std::move(next));
@@ -279,7 +242,7 @@ void LocalSearch::AddFolds(StageTable& table, const Routes& routes, std::vector<
       next[i] = every[i] = *changed;
       any = true;
       all.push_back(next);
-      if (Balance(table, next[i].shape)) all.push_back(std::move(next));
+      if (DealLayers(table, next[i].shape)) all.push_back(std::move(next));
     }
     if (any) all.push_back(std::move(every));
   }

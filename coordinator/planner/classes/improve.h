@@ -58,8 +58,6 @@ class LocalSearch {
   static void AddFolds(StageTable& table, const Routes& routes, std::vector<Routes>& all);
   void AddOtherCounts(StageTable& table, const Routes& routes, std::vector<Routes>& all) const;
   static std::vector<Candidate> PassedOn(StageTable& table, const ClassedPlan& plan);
-  // Layers dealt anew; false: they do not fit.
-  static bool Balance(StageTable& table, RouteShape& shape);
 
   const MovesBetween moves_;
   const std::atomic<bool>* const stop_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace medley {
@@ -17,6 +18,43 @@ bool SameShape(const RouteShape& a, const RouteShape& b) {
 bool FitWithLeast(StageTable& table, RouteShape& shape) {
   return std::all_of(shape.stages.begin(), shape.stages.end(),
                      [&](StageForm& stage) { return table.FitWithLeast(stage); });
+}
+
+void NumberStages(RouteShape& shape) {
+  const int count = static_cast<int>(shape.stages.size());
+  for (int s = 0; s < count; ++s) {
+    StageForm& stage = shape.stages[s];
+    stage = {.kind = stage.kind,
+             .size = shape.size,
+             .layers = stage.layers,
+             .first = s == 0,
+             .from_end = count - s};
+  }
+}
+
+// Each layer to where the pass then is the shortest: passes grow with layers.
+bool DealLayers(StageTable& table, RouteShape& shape) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto pass_seconds = [&](StageForm stage, int layers) {
+    stage.layers = layers;
+    return table.FitWithLeast(stage) ? table.PassSeconds(stage) : kNever;
+  };
+  int left = table.problem().shape.model.layers;
+  std::vector<double> next;
+  for (StageForm& stage : shape.stages) stage.layers = 0;
+  NumberStages(shape);
+  for (StageForm& stage : shape.stages) {
+    stage.layers = stage.first || stage.from_end == 1 ? 0 : 1;
+    left -= stage.layers;
+    next.push_back(pass_seconds(stage, stage.layers + 1));
+  }
+  for (; left > 0; --left) {
+    const size_t s = std::min_element(next.begin(), next.end()) - next.begin();
+    if (next[s] == kNever) return false;
+    ++shape.stages[s].layers;
+    next[s] = pass_seconds(shape.stages[s], shape.stages[s].layers + 1);
+  }
+  return left == 0;
 }
 
 std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape) {

@@ -14,6 +14,10 @@ struct RouteShape {
 bool SameShape(const RouteShape& a, const RouteShape& b);
 // Has each stage do what takes the least time of what fits (StageTable::LeastSaving). False: something does not.
 bool FitWithLeast(StageTable& table, RouteShape& shape);
+// Of stages whose kinds and layers are told, what follows from their places.
+void NumberStages(RouteShape& shape);
+// Deals the model's layers to stages whose kinds are told, so that the longest pass is as short as can be. False: they do not fit.
+bool DealLayers(StageTable& table, RouteShape& shape);
 // Devices of each class that a route of this shape takes.
 std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape);
 
