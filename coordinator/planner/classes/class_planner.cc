@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/class_search.h"
+#include "coordinator/planner/classes/class_zones.h"
 #include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/classes/improve.h"
 #include "coordinator/planner/classes/judge_plans.h"
@@ -41,6 +42,9 @@ constexpr double kPromising = 0.9;
 constexpr double kHopeless = 1.01;
 // Shapes of searches that end no later than that tell what devices are worth.
 constexpr double kOfUse = 1.03;
+// Of plans whose classes have zones: of so many numbers of routes in each octave, those with which most of the devices are used; and so
+// many are predicted.
+constexpr size_t kCountsInOctave = 2, kMostZoned = 8;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
 constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
@@ -91,6 +95,12 @@ class Planning {
  private:
   void Search() {
     tables_.clear();
+    const PlanConstraints& allowed = problem_.constraints;
+    const int devices = static_cast<int>(problem_.devices.size()), layers = problem_.shape.model.layers;
+    most_stages_ =
+        std::min({layers, devices, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
+    most_routes_ = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
+    LookAtZones();
     TryAll(classes_);
     // Sums were taken for those over all classes; over fewer, and not across slow links, they may be faster.
     std::vector<DeviceClass> left = classes_;
@@ -145,17 +155,11 @@ class Planning {
     std::vector<std::unique_ptr<Replicated>> replicated;
     std::vector<std::unique_ptr<Cut>> cut;
     SumModels sums;
-    int most_stages = 0, most_routes = 0;
   };
 
   void TryAll(const std::vector<DeviceClass>& classes) {
     looked_at_.clear();
-    const int devices = static_cast<int>(problem_.devices.size()), layers = problem_.shape.model.layers;
-    const PlanConstraints& allowed = problem_.constraints;
     Searches all;
-    all.most_stages =
-        std::min({layers, devices, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
-    all.most_routes = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
     // Units of one degree sum slices as large as their shares; where degrees are mixed, the least of them counts.
     std::set<int> degrees = {0};
     const StageTable all_kinds(problem_, classes, memories_, 1);
@@ -168,17 +172,63 @@ class Planning {
     if (classes.size() == classes_.size()) RememberFor(all);
   }
 
+  // Routes that are all alike, with layers of its own for each class.
+  void LookAtZones() {
+    std::vector<ClassedPlan> plans;
+    for (const int routes : CountsForZones()) {
+      for (ClassedPlan& plan : PlansOfZones(TableOf(routes), routes, most_stages_, kMostZoned, stop_)) {
+        if (resources_.Has(UsesOf(plan))) plans.push_back(std::move(plan));
+      }
+    }
+    std::stable_sort(plans.begin(), plans.end(), [](const ClassedPlan& a, const ClassedPlan& b) {
+      return a.estimated_seconds < b.estimated_seconds;
+    });
+    for (size_t i = 0; i < std::min(plans.size(), kMostZoned) && !stopped(); ++i) {
+      ClassedPlan& plan = plans[i];
+      if (found_any() && plan.estimated_seconds > MostHopefulSeconds()) break;
+      const double seconds = judge_.StepSeconds(TableOf(plan.replicas()), plan, nullptr);
+      if (seconds < kNever) starts_.push_back({std::move(plan), seconds});
+    }
+  }
+
+  // Of routes, the most first.
+  std::vector<int> CountsForZones() const {
+    std::vector<int> counts;
+    for (int most = most_routes_; most >= 1; most /= 2) {
+      std::vector<std::pair<double, int>> used;  // by what is not used
+      for (int routes = most / 2 + 1; routes <= most; ++routes) {
+        double rate = 0;
+        for (const DeviceClass& of : classes_)
+          rate += LayersASecond(of) * (of.devices / routes * routes) / of.devices;
+        if (rate > 0) used.push_back({-rate, -routes});
+      }
+      const size_t count = std::min(used.size(), kCountsInOctave);
+      std::partial_sort(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(count), used.end());
+      for (size_t i = 0; i < count; ++i) counts.push_back(-used[i].second);
+    }
+    return counts;
+  }
+
+  std::vector<double> UsesOf(const ClassedPlan& plan) {
+    std::vector<int> devices(classes_.size(), 0);
+    for (const ShapedRoutes& of : plan.routes) {
+      const std::vector<int> own = DevicesOf(TableOf(1), of.shape);
+      for (size_t c = 0; c < own.size(); ++c) devices[c] += of.routes * own[c];
+    }
+    return resources_.Uses(devices);
+  }
+
   // How many replicas there are decides what their sums take and how the optimizer's state is shared, so twice as many
   // each time are planned for.
   void Relax(const std::vector<DeviceClass>& classes, int degree, Searches& all) {
     std::map<int, std::vector<RouteShape>> shapes;  // that were worth something so far, by parts
-    const std::vector<RouteCount> ranges = RangesTo(all.most_routes);
+    const std::vector<RouteCount> ranges = RangesTo(most_routes_);
     // Many replicas of few stages are planned for and predicted in no time, and may be the best.
     for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
       const SumModel& sums = SumsOf(all.sums, classes, routes->most, std::max(1, degree));
       all.replicated.push_back(std::make_unique<Replicated>(problem_, classes, memories_, sums,
                                                             ShareOf(routes->least), host_layers_, *routes,
-                                                            all.most_stages, degree));
+                                                            most_stages_, degree));
       for (const int parts : PartsFor(static_cast<int>(problem_.devices.size()) / routes->least)) {
         all.cut.push_back(std::make_unique<Cut>(*all.replicated.back(), all.replicated.back()->sums,
                                                 EvenCuts(parts), stop_));
@@ -250,18 +300,24 @@ class Planning {
   // What the bound needs of a search over all classes.
   void RememberFor(const Searches& all) {
     busy_seconds_ = kNever;
-    most_stages_ = all.most_stages;
-    most_routes_ = all.most_routes;
+    double least = kNever;
     for (const std::unique_ptr<Cut>& cut : all.cut) {
-      if (cut->search.relaxed_seconds() <= kOfUse * best_.step_seconds) {
-        for (const RouteShape& shape : cut->search.Shapes())
-          known_shapes_.push_back(InAllKinds(cut->of.table, shape));
-      }
+      least = std::min(least, cut->search.relaxed_seconds());
       busy_seconds_ = std::min(busy_seconds_, cut->search.LowerBoundSeconds());  // of all degrees
+    }
+    const double of_use = kOfUse * std::max(least, best_.step_seconds);
+    for (const std::unique_ptr<Cut>& cut : all.cut) {
+      if (cut->search.relaxed_seconds() > of_use) continue;
+      for (const RouteShape& shape : cut->search.Shapes())
+        known_shapes_.push_back(InAllKinds(cut->of.table, shape));
     }
   }
 
   void Bound() {
+    for (const JudgedPlan& start : starts_) {
+      if (start.step_seconds > kOfUse * best_.step_seconds) continue;
+      for (const ShapedRoutes& of : start.plan.routes) known_shapes_.push_back(of.shape);
+    }
     const KnownPlans known{.shapes = std::move(known_shapes_),
                            .step_seconds = best_.step_seconds,
                            .routes = static_cast<int>(best_.plan.routes.size()),

@@ -231,6 +231,36 @@ void LocalSearch::AddOtherKinds(StageTable& table, const Routes& routes, std::ve
   }
 }
 
+// Two stages of a class that follow each other become one of twice as many devices, and the other way round.
+void LocalSearch::AddJoins(StageTable& table, const Routes& routes, std::vector<Routes>& all) {
+  const auto add = [&](size_t i, RouteShape shape) {
+    if (!DealLayers(table, shape)) return;
+    Routes next = routes;
+    next[i].shape = std::move(shape);
+    all.push_back(std::move(next));
+  };
+  for (size_t i = 0; i < routes.size(); ++i) {
+    const RouteShape& shape = routes[i].shape;
+    for (size_t s = 0; s < shape.stages.size(); ++s) {
+      const StageKind& kind = table.kinds()[shape.stages[s].kind];
+      const int wider = KindOf(table, kind.device_class, 2 * kind.degree),
+                narrower = kind.degree % 2 == 0 ? KindOf(table, kind.device_class, kind.degree / 2) : -1;
+      if (wider >= 0 && s + 1 < shape.stages.size() && shape.stages[s + 1].kind == shape.stages[s].kind) {
+        RouteShape joined = shape;
+        joined.stages.erase(joined.stages.begin() + static_cast<std::ptrdiff_t>(s));
+        joined.stages[s].kind = wider;
+        add(i, std::move(joined));
+      }
+      if (narrower >= 0) {
+        RouteShape parted = shape;
+        parted.stages[s].kind = narrower;
+        parted.stages.insert(parted.stages.begin() + static_cast<std::ptrdiff_t>(s), parted.stages[s]);
+        add(i, std::move(parted));
+      }
+    }
+  }
+}
+
 void LocalSearch::AddFolds(StageTable& table, const Routes& routes, std::vector<Routes>& all) {
   for (const bool unfold : {false, true}) {
     Routes every = routes;  // each that can be
@@ -322,6 +352,7 @@ std::vector<LocalSearch::Candidate> LocalSearch::Neighbours(StageTable& table, c
   AddExchanges(table, routes, all);
   AddOtherKinds(table, routes, all);
   AddFolds(table, routes, all);
+  AddJoins(table, routes, all);
   AddOtherCounts(table, routes, all);
   const double own = Dealt(routes).plan.estimated_seconds;
   std::vector<Candidate> hopeful;

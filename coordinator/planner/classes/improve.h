@@ -28,7 +28,8 @@ struct MovesBetween {
 // - layers go from a stage to its neighbour;
 // - a stage changes places with one of another shape that is of another kind, or is of another kind that has devices left;
 // - routes are folded, each two stages of a kind to one of twice as many routes, and unfolded;
-// - stages get twice or half the devices, for half or twice as many routes;
+// - two stages of a class that follow each other become one of twice as many devices, and the other way round;
+// - all stages get twice or half the devices, for half or twice as many routes;
 // - micro-batches have another size, or go from some routes to others;
 // - some routes of a shape become what another shape is, or are left out.
 // Where stages change, layers are dealt anew, so that the slowest one takes as little as can be. Of the plans that a move leads to
@@ -55,6 +56,7 @@ class LocalSearch {
   static void AddShifts(const Routes& routes, std::vector<Routes>& all);
   static void AddExchanges(StageTable& table, const Routes& routes, std::vector<Routes>& all);
   static void AddOtherKinds(StageTable& table, const Routes& routes, std::vector<Routes>& all);
+  static void AddJoins(StageTable& table, const Routes& routes, std::vector<Routes>& all);
   static void AddFolds(StageTable& table, const Routes& routes, std::vector<Routes>& all);
   void AddOtherCounts(StageTable& table, const Routes& routes, std::vector<Routes>& all) const;
   static std::vector<Candidate> PassedOn(StageTable& table, const ClassedPlan& plan);

@@ -1,5 +1,6 @@
 #include "coordinator/planner/classes/improve.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <map>
@@ -7,6 +8,7 @@
 #include "coordinator/planner/classes/judge_plans.h"
 #include "coordinator/planner/classes/many_devices.h"
 #include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/device_classes.h"
 
 namespace medley {
 namespace {
@@ -78,6 +80,43 @@ TEST_CASE("plans near an uneven one are found that are faster, the same each tim
     CHECK(again.best.plan == uneven.best.plan);
   }
   CHECK(improved >= 5);
+}
+
+// One route over all devices of one class, a stage each: only stages that join have several devices.
+TEST_CASE("stages of a class join where that is faster, and part again") {
+  int joined = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const PlanningProblem all = ManyDevices(seed, 12);
+    const std::vector<DeviceClass> classes = DeviceClassesOf(all);
+    const std::vector<int>& host = classes[0].hosts[0];
+    PlanningProblem problem = OnDevices(all, host);
+    problem.shape.global_batch_sequences =
+        problem.micro_batch_sizes[0];  // one micro-batch: a pipeline gains nothing
+    AlikeRoutePredictor predictor(problem);
+    StageMemories memories(problem);
+    StageTable table(problem, predictor.classes(), memories, 1);
+    const SumModel sums(predictor, predictor.classes(), 1, 1);
+    const Resources resources(problem, predictor.classes());
+    PlanByClass best;
+    PlanJudge judge{predictor, best};
+    RouteShape shape;
+    shape.stages.resize(host.size());
+    if (predictor.classes().size() != 1 || !DealLayers(table, shape) || !FitWithLeast(table, shape)) continue;
+    ClassedPlan plan{.routes = {{shape, 1, 1}}};
+    const double start_seconds = judge.StepSeconds(table, plan, nullptr);
+    LocalSearch search({.table_of = [&](int) -> StageTable& { return table; },
+                        .sums_of = [&](int, int) -> const SumModel& { return sums; },
+                        .predict = [&](const StageTable& of,
+                                       ClassedPlan next) { return judge.StepSeconds(of, next, nullptr); },
+                        .resources = &resources,
+                        .most_routes = 1,
+                        .most_stages = 4},
+                       nullptr);
+    search.ImproveFrom(plan, start_seconds, 50);
+    const auto is_wide = [](const Unit& unit) { return unit.devices.size() > 1; };
+    if (std::any_of(best.plan.units.begin(), best.plan.units.end(), is_wide)) ++joined;
+  }
+  CHECK(joined >= 5);
 }
 
 TEST_CASE("no more plans are predicted than may be, and none once it is stopped") {

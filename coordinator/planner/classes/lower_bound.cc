@@ -26,11 +26,11 @@ constexpr int kMostPrices = 4;
 // Of routes of so few stages all is known that neither is dearer nor takes longer than something else, which costs so many questions.
 constexpr int kMostExactStages = 6, kExactQuestions = 4;
 // So often the pricing is asked; what has been found by then is a bound, too.
-constexpr int kMostQuestions = 6000;
+constexpr int kMostQuestions = 30'000;
 // Prices of the least time and of these parts of it are mixed.
 constexpr double kSooner[] = {0.995, 0.99, 0.98, 0.97};
 constexpr double kTimeTolerance = 1e-4;
-constexpr int kMostRounds = 6, kMostWorst = 200;
+constexpr int kMostRounds = 8, kMostVain = 3, kMostWorst = 200;
 constexpr double kNear = 0.997, kWorthwhile = 1.003, kRounding = 1e-4;
 // What is worth its price does the batch, and not later than what is worth more.
 constexpr double kSameWorth = 1 + 1e-8;
@@ -501,6 +501,7 @@ double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<Rou
   std::vector<Box> parts;
   double bound = 0;
   bool gained = true;
+  int in_vain = 0;
   for (int round = 0; round < kMostRounds && !Stopped(stop); ++round) {
     auto [seconds, at] = master.Solve(bound, upper_seconds);
     if (at.prices.empty()) break;
@@ -511,11 +512,11 @@ double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<Rou
     }
     BoxSearch search(kind, devices, resources.DevicePrices(at.prices), at.route_price, seconds, stop);
     const double found = search.Run(parts) * (1 - kRounding);
-    const bool gained_before = gained;
     gained = found >= kWorthwhile * bound;
+    in_vain = gained ? 0 : in_vain + 1;
     if (found > bound) best = at;
     bound = std::max(bound, found);
-    if (bound >= kNear * seconds || !(gained || gained_before)) break;
+    if (bound >= kNear * seconds || in_vain == kMostVain) break;
     parts = search.Parts();
     bool any = false;
     for (RouteShape& shape : search.Worst()) any = master.Add(std::move(shape)) || any;

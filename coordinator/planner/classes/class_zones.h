@@ -1,0 +1,19 @@
+#pragma once
+#include <atomic>
+#include <vector>
+
+#include "coordinator/planner/classes/deal_micro_batches.h"
+
+namespace medley {
+
+// Plans of so many routes that are all alike, and in which each layer is on devices of one class in all of them: the fastest that
+// local searches find, the best first, at most `most_plans`. Each route has as many devices of a class as there are for each, one stage after another, and classes
+// follow each other in some order; or none of it. A layer's gradients are then summed over the links and cards of one class, and no
+// class keeps the others waiting for layers that it does not hold. Pricing shapes one by one (price_shapes.h) does not see that:
+// sums depend on all routes together.
+//
+// Estimated without their sums. None: none was found that fits, or `stop` is true, which may be null. Pure and deterministic.
+std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_stages, size_t most_plans,
+                                      const std::atomic<bool>* stop);
+
+}  // namespace medley
