@@ -7,6 +7,7 @@
 #include "comm/collective/members.h"
 #include "comm/collective/run_collective.h"
 #include "runtime/base/narrow.h"
+#include "runtime/base/short_turns.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/all_reduce_schedule.h"
 
@@ -94,6 +95,7 @@ absl::Status StagedRankGroup::EndSum() {
 }
 
 void StagedRankGroup::MakeBegunSums() {
+  AskForShortTurns();
   using State = BegunSum::State;
   while (true) {
     BegunSum sum;

@@ -1,7 +1,7 @@
 // Prints what UcxTransport does between two processes pinned to different cores, as "key value" lines:
 // latency of 8 bytes (half a round trip) and bandwidth of 4 MiB messages, over shared memory and over TCP,
-// the best of a few runs each since others use the machine too; and what a connected worker costs that does
-// nothing.
+// the best of a few runs each since others use the machine too; over shared memory what a round trip takes on average to an end
+// whose core computes all the time; and what a connected worker costs that does nothing.
 //
 // It does what `ucx_perftest -t tag_lat -s 8` and `-t tag_bw -s 4194304` do, one buffer a side included, so
 // that the two can be compared. That buffer is of the memory that devices of the host have, on huge pages.
@@ -13,16 +13,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/base/short_turns.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -31,6 +36,8 @@ namespace {
 constexpr int kRuns = 40, kRounds = 5'000, kWarmUpRounds = 500;
 constexpr int kMessages = 30, kWindow = 4;
 constexpr size_t kLarge = 4 << 20;
+constexpr int kBusyRounds = 400;
+constexpr absl::Duration kBusyPause = absl::Milliseconds(2);
 constexpr absl::Duration kPatience = absl::Seconds(60), kIdle = absl::Seconds(2);
 constexpr MessageTag kPing{MessageTag::Kind::kProbe, 0, 0}, kLoad{MessageTag::Kind::kProbe, 1, 0},
     kDone{MessageTag::Kind::kProbe, 2, 0};
@@ -82,6 +89,30 @@ class End {
     return kMessages * static_cast<double>(kLarge) / absl::ToDoubleSeconds(Now() - begin);
   }
 
+  // Seconds of a round trip, while the other end's core computes beside the thread that answers.
+  absl::StatusOr<double> BusyRoundTrip(size_t size) {
+    std::atomic<bool> stop = false;
+    std::thread computes;
+    if (!leads()) {
+      computes = std::thread([&] {
+        volatile double value = 1;
+        while (!stop) value = value * 1.000001;
+      });
+    }
+    std::vector<std::byte> bytes(size);
+    absl::Status status;
+    const absl::Time begin = Now();
+    std::thread([&] {
+      AskForShortTurns();
+      status = PingPong(kBusyRounds, absl::MakeSpan(bytes), kBusyPause);
+    }).join();
+    const double seconds = absl::ToDoubleSeconds((Now() - begin) / kBusyRounds - kBusyPause);
+    stop = true;
+    if (computes.joinable()) computes.join();
+    if (!status.ok()) return status;
+    return seconds;
+  }
+
  private:
   absl::Status Exchange(bool send, MessageTag tag, absl::Span<std::byte> bytes) {
     ASSIGN_OR_RETURN(const auto transfer,
@@ -90,11 +121,17 @@ class End {
   }
 
   absl::Status PingPong(int rounds) {
-    deadline_ = Now() + kPatience;
     std::byte small[8] = {};
+    return PingPong(rounds, absl::MakeSpan(small), absl::ZeroDuration());
+  }
+
+  // The leader sleeps so long before each round.
+  absl::Status PingPong(int rounds, absl::Span<std::byte> bytes, absl::Duration pause) {
+    deadline_ = Now() + kPatience;
     for (int round = 0; round < rounds; ++round) {
-      RETURN_IF_ERROR(Exchange(leads(), kPing, absl::MakeSpan(small)));
-      RETURN_IF_ERROR(Exchange(!leads(), kPing, absl::MakeSpan(small)));
+      if (leads() && pause > absl::ZeroDuration()) absl::SleepFor(pause);
+      RETURN_IF_ERROR(Exchange(leads(), kPing, bytes));
+      RETURN_IF_ERROR(Exchange(!leads(), kPing, bytes));
     }
     return absl::OkStatus();
   }
@@ -149,6 +186,14 @@ absl::Status Measure(const std::string& name, UcxTransport::Links links, int ran
     std::printf("p2p_%s_latency_8B_microseconds %.4f\n", name.c_str(), latency * 1e6);
     std::printf("p2p_%s_bandwidth_4MiB_bytes_per_second %.4g\n", name.c_str(), bandwidth);
     std::fflush(stdout);
+  }
+  if (links == UcxTransport::Links::kSharedMemory) {
+    for (const auto& [size_name, size] :
+         {std::pair("4KiB", size_t{4} << 10), std::pair("1MiB", size_t{1} << 20)}) {
+      ASSIGN_OR_RETURN(const double seconds, end.BusyRoundTrip(size));
+      if (end.leads())
+        std::printf("p2p_shm_busy_round_trip_%s_microseconds %.0f\n", size_name, seconds * 1e6);
+    }
   }
   return end.Close();
 }

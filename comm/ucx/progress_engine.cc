@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/short_turns.h"
 
 namespace medley {
 namespace {
@@ -158,6 +159,7 @@ void ProgressEngine::SleepUntilEvent(int timeout_milliseconds) ABSL_NO_THREAD_SA
 }
 
 void ProgressEngine::Run() {
+  AskForShortTurns();
   MutexLock lock(mutex_);
   const auto wanted = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return asked_ || stopping_; };
   uint64_t polls_seen = 0;

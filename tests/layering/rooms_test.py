@@ -112,7 +112,7 @@ ROOMS = {
     "comm/topology": (DEVICE + ["hwloc"], []),
     "comm/probe": (TRANSPORT + ["comm/collective", "runtime/ir/link"], ["CLI11", "comm/ucx"]),
     "comm/conformance": (TRANSPORT + LOCKS, ["comm/probe", "comm/protected", "comm/ucx"]),
-    "comm/perf": (TRANSPORT, ["comm/probe", "comm/ucx"]),
+    "comm/perf": (TRANSPORT, ["comm/probe", "comm/ucx", "threads"]),
 
     # What the worker alone runs. It knows devices and transports, never a vendor.
     "runtime/engine/events": (FILES, []),

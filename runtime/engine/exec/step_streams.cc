@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/short_turns.h"
 
 namespace medley {
 namespace {
@@ -73,7 +74,11 @@ StepRun RunStreams(const StepProgram& program, absl::Time started_at,
   };
   std::vector<std::thread> threads;
   for (int s = 1; s < kStreams; ++s) {
-    if (!streams[s].empty()) threads.emplace_back(run_stream, std::cref(streams[s]));
+    if (streams[s].empty()) continue;
+    threads.emplace_back([&, s] {
+      AskForShortTurns();
+      run_stream(streams[s]);
+    });
   }
   run_stream(streams[static_cast<int>(Stream::kCompute)]);
   for (std::thread& thread : threads) thread.join();
