@@ -12,6 +12,7 @@
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/planner/ways_out.h"
 #include "runtime/base/status_macros.h"
@@ -49,25 +50,50 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
   return chosen;
 }
 
+absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const SearchLimits& limits) {
+  ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem, limits.stop));
+  const int devices = static_cast<int>(DevicesOf(found.plan).size());
+  if (!problem.constraints.Allow(devices, PricePerHour(problem, found.plan)))
+    return absl::ResourceExhaustedError("planning by classes found none that the constraints allow");
+  const bool is_1f1b = found.plan.schedule == Schedule::kOneForwardOneBackward;
+  ChosenPlan chosen{.plan = std::move(found.plan),
+                    .step_seconds = found.step_seconds,
+                    .lower_bound_seconds = is_1f1b ? found.lower_bound_seconds : found.busy_seconds,
+                    .simulated_plans = found.predicted_plans,
+                    .fitting = std::move(found.summary)};
+  chosen.orders = std::move(found.orders);
+  ChooseParts(problem, chosen);
+  return chosen;
+}
+
+// Of few devices planning by classes takes less than a second, and knows what the search does not: units of several devices where
+// all fits without, and orders of their own for all kinds of routes. What is proven without either needs no look.
+void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen) {
+  const bool knows_shares = std::any_of(problem.devices.begin(), problem.devices.end(),
+                                        [](const DeviceCost& device) { return !device.shares.empty(); });
+  if (chosen.proven_optimal && !problem.constraints.synthesised_orders && !knows_shares) return;
+  if (limits.stopped() || !CanPlanByClasses(problem) ||
+      OnDevicesOfWholeBlocks(problem).devices.size() < problem.devices.size())
+    return;
+  absl::StatusOr<ChosenPlan> by_classes = ChooseByClasses(problem, limits);
+  if (!by_classes.ok()) return;
+  const absl::StatusOr<double> seconds = PredictStepSeconds(problem, by_classes->plan);
+  if (!seconds.ok() || *seconds >= (1 - kLeastGain) * chosen.step_seconds) return;
+  by_classes->step_seconds = *seconds;
+  by_classes->simulated_plans += chosen.simulated_plans;
+  if (by_classes->plan.schedule == Schedule::kOneForwardOneBackward)
+    by_classes->lower_bound_seconds = std::min(by_classes->lower_bound_seconds, chosen.lower_bound_seconds);
+  chosen = *std::move(by_classes);
+}
+
 absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
-  if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem)) {
-    ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem, limits.stop));
-    const int devices = static_cast<int>(DevicesOf(found.plan).size());
-    if (!problem.constraints.Allow(devices, PricePerHour(problem, found.plan)))
-      return absl::ResourceExhaustedError("planning by classes found none that the constraints allow");
-    const bool is_1f1b = found.plan.schedule == Schedule::kOneForwardOneBackward;
-    ChosenPlan chosen{.plan = std::move(found.plan),
-                      .step_seconds = found.step_seconds,
-                      .lower_bound_seconds = is_1f1b ? found.lower_bound_seconds : found.busy_seconds,
-                      .simulated_plans = found.predicted_plans,
-                      .fitting = std::move(found.summary)};
-    chosen.orders = std::move(found.orders);
-    ChooseParts(problem, chosen);
-    return chosen;
-  }
-  absl::StatusOr<ChosenPlan> alone = ChooseWithoutSharing(problem, limits);
-  if (!absl::IsResourceExhausted(alone.status())) return alone;
-  return ChooseWayOut(problem, std::string(alone.status().message()), limits);
+  if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem))
+    return ChooseByClasses(problem, limits);
+  absl::StatusOr<ChosenPlan> chosen = ChooseWithoutSharing(problem, limits);
+  if (absl::IsResourceExhausted(chosen.status()))
+    chosen = ChooseWayOut(problem, std::string(chosen.status().message()), limits);
+  if (chosen.ok()) TakeByClassesIfFaster(problem, limits, *chosen);
+  return chosen;
 }
 
 // What is short is not the memory alone.

@@ -29,7 +29,7 @@ struct SearchLimits {
   bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
 };
 
-// Beyond so many devices plans are made by classes of devices (coordinator/planner/classes): those of a class are no
+// Beyond so many devices plans are made by classes of devices (coordinator/planner/classes) alone: those of a class are no
 // longer looked at one by one, and plans of other kinds are not compared.
 constexpr size_t kMostSearchedDevices = 16;
 
@@ -67,6 +67,9 @@ struct ChosenPlan {
 //
 // Where constraints allow synthesised orders, the best pipelines that were found get one each (orders.h), and the
 // best of these is chosen where it is predicted to be faster by more than half a per cent. `orders` says so.
+//
+// Where that search is not exhausted, orders are allowed, or shares were measured, a plan by classes of devices is made, too, and chosen
+// where it is predicted to be faster by more than half a per cent; `fitting` then says what it is.
 //
 // Up to kMostSearchedDevices, or where devices share processors, exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
 // devices it equals brute force on the problems of the tests. Deterministic: equal problems give equal plans.

@@ -95,6 +95,12 @@ TEST_CASE(
   CHECK(ordered >= 5);
 }
 
+// Then the search of few devices is all that they are planned by, if it ends.
+PlanningProblem WithoutShares(PlanningProblem problem) {
+  for (DeviceCost& device : problem.devices) device.shares.clear();
+  return problem;
+}
+
 TEST_CASE("of few devices plans by classes are nearly as fast as those of the whole search") {
   double sum = 0;
   int count = 0;
@@ -102,7 +108,7 @@ TEST_CASE("of few devices plans by classes are nearly as fast as those of the wh
     PlanningProblem problem = ManyDevices(seed, 4);
     problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
     INFO("seed " << seed);
-    const absl::StatusOr<ChosenPlan> best = ChoosePlan(problem);
+    const absl::StatusOr<ChosenPlan> best = ChoosePlan(WithoutShares(problem));
     const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
     if (!best.ok() || !found.ok()) continue;
     const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
@@ -115,6 +121,33 @@ TEST_CASE("of few devices plans by classes are nearly as fast as those of the wh
   }
   REQUIRE(count >= 15);
   CHECK(sum / count < 1.1);
+}
+
+TEST_CASE("of few devices the faster of both is chosen, and units of several devices where they are faster") {
+  int wide = 0;
+  for (uint64_t seed = 100; seed < 130; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 4);
+    problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
+    INFO("seed " << seed);
+    const absl::StatusOr<ChosenPlan> searched = ChoosePlan(WithoutShares(problem));
+    const absl::StatusOr<PlanByClass> by_classes = PlanByClasses(problem);
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+    if (!searched.ok() || !by_classes.ok()) continue;
+    REQUIRE(chosen.ok());
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, chosen->plan),
+                                 of_classes = PredictStepSeconds(problem, by_classes->plan);
+    REQUIRE((seconds.ok() && of_classes.ok()));
+    CHECK(chosen->step_seconds == *seconds);
+    CHECK(*seconds <= 1.006 * std::min(searched->step_seconds, *of_classes));
+    CHECK(chosen->lower_bound_seconds <= *seconds);
+    CHECK(FitsMemory(problem, chosen->plan));
+    if (*seconds >= searched->step_seconds) continue;
+    CHECK_FALSE(chosen->proven_optimal);
+    if (std::any_of(chosen->plan.units.begin(), chosen->plan.units.end(),
+                    [](const Unit& unit) { return unit.devices.size() > 1; }))
+      ++wide;
+  }
+  CHECK(wide >= 3);
 }
 
 TEST_CASE("no plan of the whole search is before the bound where sums take long") {
@@ -130,7 +163,7 @@ TEST_CASE("no plan of the whole search is before the bound where sums take long"
       for (int b = 0; b <= a; ++b) problem.links.SetBetweenHosts(a, b, {slow, slow});
     }
     INFO("seed " << seed << ", " << problem.devices.size() << " devices");
-    const absl::StatusOr<ChosenPlan> best = ChoosePlan(problem);
+    const absl::StatusOr<ChosenPlan> best = ChoosePlan(WithoutShares(problem));
     const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
     if (!best.ok() || !found.ok()) continue;
     ++count;
