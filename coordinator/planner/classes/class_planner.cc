@@ -42,9 +42,8 @@ constexpr double kPromising = 0.9;
 constexpr double kHopeless = 1.01;
 // Shapes of searches that end no later than that tell what devices are worth.
 constexpr double kOfUse = 1.03;
-// Of plans whose classes have zones: of so many numbers of routes in each octave, those with which most of the devices are used; and so
-// many are predicted.
-constexpr size_t kCountsInOctave = 2, kMostZoned = 8;
+// So many plans whose classes have zones are predicted.
+constexpr size_t kMostZoned = 8;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
 constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
@@ -174,8 +173,10 @@ class Planning {
 
   // Routes that are all alike, with layers of its own for each class.
   void LookAtZones() {
+    std::vector<double> rates;
+    for (const DeviceClass& of : classes_) rates.push_back(LayersASecond(of));
     std::vector<ClassedPlan> plans;
-    for (const int routes : CountsForZones()) {
+    for (const int routes : CountsForZones(classes_, rates, most_routes_)) {
       for (ClassedPlan& plan : PlansOfZones(TableOf(routes), routes, most_stages_, kMostZoned, stop_)) {
         if (resources_.Has(UsesOf(plan))) plans.push_back(std::move(plan));
       }
@@ -189,24 +190,6 @@ class Planning {
       const double seconds = judge_.StepSeconds(TableOf(plan.replicas()), plan, nullptr);
       if (seconds < kNever) starts_.push_back({std::move(plan), seconds});
     }
-  }
-
-  // Of routes, the most first.
-  std::vector<int> CountsForZones() const {
-    std::vector<int> counts;
-    for (int most = most_routes_; most >= 1; most /= 2) {
-      std::vector<std::pair<double, int>> used;  // by what is not used
-      for (int routes = most / 2 + 1; routes <= most; ++routes) {
-        double rate = 0;
-        for (const DeviceClass& of : classes_)
-          rate += LayersASecond(of) * (of.devices / routes * routes) / of.devices;
-        if (rate > 0) used.push_back({-rate, -routes});
-      }
-      const size_t count = std::min(used.size(), kCountsInOctave);
-      std::partial_sort(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(count), used.end());
-      for (size_t i = 0; i < count; ++i) counts.push_back(-used[i].second);
-    }
-    return counts;
   }
 
   std::vector<double> UsesOf(const ClassedPlan& plan) {

@@ -16,6 +16,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kFaster = 1 - 1e-6;
 // So many classes are put in all orders, and so many of the best beginnings are searched from.
 constexpr size_t kMostPermuted = 4, kSearched = 8;
+constexpr size_t kCountsInOctave = 2;
 // Of units at the beginning.
 constexpr int kWidths[] = {1, 2, 4, 8};
 
@@ -200,6 +201,26 @@ class ZoneSearch {
 std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_stages, size_t most_plans,
                                       const std::atomic<bool>* stop) {
   return ZoneSearch(table, routes, most_stages, stop).Run(most_plans);
+}
+
+std::vector<int> CountsForZones(const std::vector<DeviceClass>& classes, const std::vector<double>& rates,
+                                int most_routes) {
+  std::vector<int> counts;
+  for (int most = most_routes; most >= 1; most /= 2) {
+    std::vector<std::pair<double, int>> used;  // less than nothing, so that the most is the first
+    for (int routes = most / 2 + 1; routes <= most; ++routes) {
+      double rate = 0;
+      for (size_t c = 0; c < classes.size(); ++c) {
+        const int devices = classes[c].devices;
+        rate += rates[c] * (devices / routes * routes) / devices;
+      }
+      if (rate > 0) used.push_back({-rate, -routes});
+    }
+    const auto count = static_cast<std::ptrdiff_t>(std::min(used.size(), kCountsInOctave));
+    std::partial_sort(used.begin(), used.begin() + count, used.end());
+    for (std::ptrdiff_t i = 0; i < count; ++i) counts.push_back(-used[i].second);
+  }
+  return counts;
 }
 
 }  // namespace medley

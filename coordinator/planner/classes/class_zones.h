@@ -16,4 +16,9 @@ namespace medley {
 std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_stages, size_t most_plans,
                                       const std::atomic<bool>* stop);
 
+// Numbers of routes that are worth such plans, the most first: of each octave those with which most of what the devices do is used.
+// `rates`: what all devices of each class do together.
+std::vector<int> CountsForZones(const std::vector<DeviceClass>& classes, const std::vector<double>& rates,
+                                int most_routes);
+
 }  // namespace medley

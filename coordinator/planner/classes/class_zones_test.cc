@@ -132,6 +132,16 @@ TEST_CASE("routes are alike, each class has layers of its own, and the whole bat
   }
 }
 
+TEST_CASE("numbers of routes are those with which most of what the devices do is used") {
+  const auto class_of = [](int devices) {
+    return DeviceClass{.hosts = {}, .devices = devices, .most_on_host = 1};
+  };
+  // All devices take part in 6, 3, 2 and 1 routes; in 12 and 4 all of the fast class.
+  CHECK(CountsForZones({class_of(12), class_of(18)}, {100, 1}, 12) ==
+        std::vector<int>{12, 11, 6, 4, 3, 2, 1});
+  CHECK(CountsForZones({class_of(1)}, {5}, 8) == std::vector<int>{1});
+}
+
 TEST_CASE("no zones are looked for once planning is stopped") {
   Cluster cluster(1, 18);
   REQUIRE_FALSE(PlansOfZones(cluster.table, 2, kMostStages, 1, nullptr).empty());
