@@ -218,7 +218,11 @@ std::string Describe(const Plan& plan) {
     const auto weight = [](std::string* out, const Unit& unit) {
       absl::StrAppend(out, unit.optimizer_weight);
     };
-    absl::StrAppend(&text, ", optimizer sharded ", absl::StrJoin(plan.units, ":", weight));
+    const bool evenly = std::all_of(plan.units.begin(), plan.units.end(), [&](const Unit& unit) {
+      return unit.optimizer_weight == plan.units.front().optimizer_weight;
+    });
+    absl::StrAppend(&text, ", optimizer sharded ",
+                    evenly ? "evenly" : absl::StrJoin(plan.units, ":", weight));
   }
   if (plan.post_validation) absl::StrAppend(&text, ", post-validation");
   absl::StrAppend(&text, ": ");

@@ -187,7 +187,7 @@ std::vector<int> PassSizesOf(const Plan& plan);
 
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
 // 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1";
-// where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units; where units go
+// where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units, or "evenly"; where units go
 // ahead of norms, "... post-validation: [...". Of a unit it
 // also says what is not the usual: "[c/cpu0+c/cpu1 in shares of 3:1 heads, 20:12 columns sequence parallel
 // blocks 0-7 in bf16 recomputing layers]", "[c/cpu0+c/cpu1 in 2 parts blocks 0-7]".
