@@ -178,7 +178,8 @@ class Planning {
     std::vector<ClassedPlan> plans;
     for (const int routes : CountsForZones(classes_, rates, most_routes_)) {
       for (ClassedPlan& plan : PlansOfZones(TableOf(routes), routes, most_stages_, kMostZoned, stop_)) {
-        if (resources_.Has(UsesOf(plan))) plans.push_back(std::move(plan));
+        const std::vector<int> devices = DevicesOf(TableOf(routes), plan.routes);
+        if (resources_.Has(resources_.Uses(devices))) plans.push_back(std::move(plan));
       }
     }
     std::stable_sort(plans.begin(), plans.end(), [](const ClassedPlan& a, const ClassedPlan& b) {
@@ -190,15 +191,6 @@ class Planning {
       const double seconds = judge_.StepSeconds(TableOf(plan.replicas()), plan, nullptr);
       if (seconds < kNever) starts_.push_back({std::move(plan), seconds});
     }
-  }
-
-  std::vector<double> UsesOf(const ClassedPlan& plan) {
-    std::vector<int> devices(classes_.size(), 0);
-    for (const ShapedRoutes& of : plan.routes) {
-      const std::vector<int> own = DevicesOf(TableOf(1), of.shape);
-      for (size_t c = 0; c < own.size(); ++c) devices[c] += of.routes * own[c];
-    }
-    return resources_.Uses(devices);
   }
 
   // How many replicas there are decides what their sums take and how the optimizer's state is shared, so twice as many

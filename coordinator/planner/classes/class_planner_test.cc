@@ -101,20 +101,31 @@ PlanningProblem WithoutShares(PlanningProblem problem) {
   return problem;
 }
 
+// Four devices under 1F1B, planned by the search alone and by classes.
+struct FewDevices {
+  explicit FewDevices(uint64_t seed) : problem(ManyDevices(seed, 4)) {
+    problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
+    searched = ChoosePlan(WithoutShares(problem));
+    by_classes = PlanByClasses(problem);
+  }
+  bool planned() const { return searched.ok() && by_classes.ok(); }
+
+  PlanningProblem problem;
+  absl::StatusOr<ChosenPlan> searched;
+  absl::StatusOr<PlanByClass> by_classes;
+};
+
 TEST_CASE("of few devices plans by classes are nearly as fast as those of the whole search") {
   double sum = 0;
   int count = 0;
   for (uint64_t seed = 100; seed < 130; ++seed) {
-    PlanningProblem problem = ManyDevices(seed, 4);
-    problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
     INFO("seed " << seed);
-    const absl::StatusOr<ChosenPlan> best = ChoosePlan(WithoutShares(problem));
-    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
-    if (!best.ok() || !found.ok()) continue;
-    const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
+    const FewDevices few(seed);
+    if (!few.planned()) continue;
+    const absl::StatusOr<double> whole = PredictStepSeconds(few.problem, few.by_classes->plan);
     REQUIRE(whole.ok());
-    CHECK(found->lower_bound_seconds <= best->step_seconds);
-    const double slower = *whole / best->step_seconds;
+    CHECK(few.by_classes->lower_bound_seconds <= few.searched->step_seconds);
+    const double slower = *whole / few.searched->step_seconds;
     CHECK(slower < 1.5);
     sum += slower;
     ++count;
@@ -126,22 +137,19 @@ TEST_CASE("of few devices plans by classes are nearly as fast as those of the wh
 TEST_CASE("of few devices the faster of both is chosen, and units of several devices where they are faster") {
   int wide = 0;
   for (uint64_t seed = 100; seed < 130; ++seed) {
-    PlanningProblem problem = ManyDevices(seed, 4);
-    problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
     INFO("seed " << seed);
-    const absl::StatusOr<ChosenPlan> searched = ChoosePlan(WithoutShares(problem));
-    const absl::StatusOr<PlanByClass> by_classes = PlanByClasses(problem);
-    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
-    if (!searched.ok() || !by_classes.ok()) continue;
+    const FewDevices few(seed);
+    if (!few.planned()) continue;
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(few.problem);
     REQUIRE(chosen.ok());
-    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, chosen->plan),
-                                 of_classes = PredictStepSeconds(problem, by_classes->plan);
+    const absl::StatusOr<double> seconds = PredictStepSeconds(few.problem, chosen->plan),
+                                 of_classes = PredictStepSeconds(few.problem, few.by_classes->plan);
     REQUIRE((seconds.ok() && of_classes.ok()));
     CHECK(chosen->step_seconds == *seconds);
-    CHECK(*seconds <= 1.006 * std::min(searched->step_seconds, *of_classes));
+    CHECK(*seconds <= 1.006 * std::min(few.searched->step_seconds, *of_classes));
     CHECK(chosen->lower_bound_seconds <= *seconds);
-    CHECK(FitsMemory(problem, chosen->plan));
-    if (*seconds >= searched->step_seconds) continue;
+    CHECK(FitsMemory(few.problem, chosen->plan));
+    if (*seconds >= few.searched->step_seconds) continue;
     CHECK_FALSE(chosen->proven_optimal);
     if (std::any_of(chosen->plan.units.begin(), chosen->plan.units.end(),
                     [](const Unit& unit) { return unit.devices.size() > 1; }))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,9 +21,11 @@ constexpr size_t kCountsInOctave = 2;
 // Of units at the beginning.
 constexpr int kWidths[] = {1, 2, 4, 8};
 
-// A class that holds what is in front of the others, and how many of its devices share a layer; 0: the class is left out.
+constexpr int kLeftOut = -1;
+
+// A class that holds what is in front of the others, and which of its kinds (StageTable::kinds) the stages are of; or kLeftOut.
 struct Zone {
-  int device_class = 0, degree = 0;
+  int device_class = 0, kind = kLeftOut;
 };
 
 struct Zones {
@@ -65,7 +68,7 @@ class ZoneSearch {
     for (const Zones& zones : found) {
       std::string key = absl::StrCat(zones.size);
       for (const Zone& zone : zones.front_to_back) {
-        if (zone.degree > 0) absl::StrAppend(&key, ",", zone.device_class, ":", zone.degree);
+        if (zone.kind != kLeftOut) absl::StrAppend(&key, ",", zone.kind);
       }
       if (!seen.insert(key).second) continue;
       ClassedPlan plan = PlanOf(zones);
@@ -115,11 +118,14 @@ class ZoneSearch {
     return orders;
   }
 
+  // Of the class's kinds with that width or less.
   int WidestOf(int device_class, int width) const {
-    int widest = 0;
+    int widest = kLeftOut, most = 0;
     for (const int kind : kinds_of_[device_class]) {
       const int degree = table_.kinds()[kind].degree;
-      if (degree <= width) widest = std::max(widest, degree);
+      if (degree > width || degree <= most) continue;
+      most = degree;
+      widest = kind;
     }
     return widest;
   }
@@ -135,14 +141,15 @@ class ZoneSearch {
       return true;
     };
     for (size_t z = 0; z < zones.front_to_back.size(); ++z) {
-      int& degree = next.front_to_back[z].degree;
-      for (const int kind : kinds_of_[zones.front_to_back[z].device_class]) {
-        degree = table_.kinds()[kind].degree;
-        if (degree != zones.front_to_back[z].degree && is_faster()) return true;
+      const int own = zones.front_to_back[z].kind;
+      int& kind = next.front_to_back[z].kind;
+      for (const int other : kinds_of_[zones.front_to_back[z].device_class]) {
+        kind = other;
+        if (kind != own && is_faster()) return true;
       }
-      degree = 0;
-      if (zones.front_to_back[z].degree != 0 && is_faster()) return true;
-      degree = zones.front_to_back[z].degree;
+      kind = kLeftOut;
+      if (own != kLeftOut && is_faster()) return true;
+      kind = own;
       for (size_t other = z + 1; other < zones.front_to_back.size(); ++other) {
         std::swap(next.front_to_back[z], next.front_to_back[other]);
         if (is_faster()) return true;
@@ -152,40 +159,34 @@ class ZoneSearch {
     return false;
   }
 
-  RouteShape ShapeOf(const Zones& zones) const {
+  // None: the model does not fit.
+  std::optional<RouteClock> ClockOf(const Zones& zones) {
     RouteShape shape{.size = zones.size};
     for (const Zone& zone : zones.front_to_back) {
-      for (const int kind : kinds_of_[zone.device_class]) {
-        if (table_.kinds()[kind].degree != zone.degree) continue;
-        const int stages = DevicesOfRoute(zone.device_class) / zone.degree;
-        shape.stages.insert(shape.stages.end(), stages, {.kind = kind});
-      }
+      if (zone.kind == kLeftOut) continue;
+      const int stages = DevicesOfRoute(zone.device_class) / table_.kinds()[zone.kind].degree;
+      shape.stages.insert(shape.stages.end(), stages, {.kind = zone.kind});
     }
-    return shape;
-  }
-  // Whether the model fits, with its layers dealt.
-  bool Fit(RouteShape& shape) {
-    return !shape.stages.empty() && static_cast<int>(shape.stages.size()) <= most_stages_ &&
-           DealLayers(table_, shape) && FitWithLeast(table_, shape);
+    if (shape.stages.empty() || static_cast<int>(shape.stages.size()) > most_stages_ ||
+        !DealLayers(table_, shape) || !FitWithLeast(table_, shape))
+      return std::nullopt;
+    return RouteClock(table_, std::move(shape));
   }
 
   double Seconds(const Zones& zones) {
-    RouteShape shape = ShapeOf(zones);
-    if (!Fit(shape)) return kNever;
-    const PlanningProblem& problem = table_.problem();
-    const int at_once = routes_ * problem.micro_batch_sizes[zones.size];
-    const int micro_batches = (problem.shape.global_batch_sequences + at_once - 1) / at_once;
-    const std::vector<double> no_sums(shape.stages.size(), 0);
-    return RouteClock(table_, std::move(shape)).Seconds(micro_batches, no_sums);
+    const std::optional<RouteClock> clock = ClockOf(zones);
+    if (!clock) return kNever;
+    const int at_once = routes_ * clock->sequences();
+    const int micro_batches = (table_.problem().shape.global_batch_sequences + at_once - 1) / at_once;
+    return clock->Seconds(micro_batches, std::vector<double>(clock->shape().stages.size(), 0));
   }
 
   // Empty: sizes of micro-batches do not add up to the batch.
   ClassedPlan PlanOf(const Zones& zones) {
-    RouteShape shape = ShapeOf(zones);
-    if (!Fit(shape)) return {};
-    const std::vector<double> no_sums(shape.stages.size(), 0);
-    const RouteClock clock(table_, std::move(shape));
-    return DealMicroBatches({{&clock, &no_sums, routes_}}, table_.problem().shape.global_batch_sequences,
+    const std::optional<RouteClock> clock = ClockOf(zones);
+    if (!clock) return {};
+    const std::vector<double> no_sums(clock->shape().stages.size(), 0);
+    return DealMicroBatches({{&*clock, &no_sums, routes_}}, table_.problem().shape.global_batch_sequences,
                             1e-6);
   }
 

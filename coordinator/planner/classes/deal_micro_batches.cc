@@ -7,6 +7,15 @@ namespace medley {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+std::vector<int> DevicesOf(const StageTable& table, const std::vector<ShapedRoutes>& routes) {
+  std::vector<int> devices(table.classes().size(), 0);
+  for (const ShapedRoutes& of : routes) {
+    const std::vector<int> own = DevicesOf(table, of.shape);
+    for (size_t c = 0; c < own.size(); ++c) devices[c] += of.routes * own[c];
+  }
+  return devices;
+}
+
 ClassedPlan DealMicroBatches(const std::vector<TimedRoutes>& all, double sequences, double least_seconds) {
   const auto done_by = [&](double seconds) {
     double done = 0;

@@ -13,6 +13,9 @@ struct ShapedRoutes {
   int micro_batches = 0;
 };
 
+// Devices of each class that all of them take.
+std::vector<int> DevicesOf(const StageTable& table, const std::vector<ShapedRoutes>& routes);
+
 struct ClassedPlan {
   std::vector<ShapedRoutes> routes;
   double estimated_seconds = 0;

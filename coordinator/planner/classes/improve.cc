@@ -102,16 +102,12 @@ LocalSearch::Candidate LocalSearch::Dealt(Routes routes) {
   }
   if (count == 0 || count > moves_.most_routes) return {};
   StageTable& table = moves_.table_of(count);
-  std::vector<int> devices(table.classes().size(), 0);
+  if (!moves_.resources->Has(moves_.resources->Uses(DevicesOf(table, routes)))) return {};
   int least_degree = std::numeric_limits<int>::max();
   for (const ShapedRoutes& of : routes) {
-    for (const StageForm& stage : of.shape.stages) {
-      const StageKind& kind = table.kinds()[stage.kind];
-      devices[kind.device_class] += of.routes * kind.degree;
-      least_degree = std::min(least_degree, kind.degree);
-    }
+    for (const StageForm& stage : of.shape.stages)
+      least_degree = std::min(least_degree, table.kinds()[stage.kind].degree);
   }
-  if (!moves_.resources->Has(moves_.resources->Uses(devices))) return {};
   const SumModel& sums = moves_.sums_of(count, least_degree);
   double longest_seconds = 0;
   for (ShapedRoutes& of : routes) {
@@ -296,11 +292,7 @@ void LocalSearch::AddOtherCounts(StageTable& table, const Routes& routes, std::v
       Routes fewer = routes;
       fewer[i].routes -= out;
       all.push_back(fewer);
-      std::vector<int> devices(table.classes().size(), 0);
-      for (const ShapedRoutes& of : fewer) {
-        const std::vector<int> own = DevicesOf(table, of.shape);
-        for (size_t c = 0; c < own.size(); ++c) devices[c] += of.routes * own[c];
-      }
+      const std::vector<int> devices = DevicesOf(table, fewer);
       for (size_t j = 0; j < routes.size(); ++j) {
         if (j == i) continue;
         const std::vector<int> own = DevicesOf(table, routes[j].shape);

@@ -15,6 +15,18 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+LocalSearch SearchOn(StageTable& table, const SumModel& sums, const Resources& resources, PlanJudge& judge,
+                     int most_routes, const std::atomic<bool>* stop) {
+  return LocalSearch({.table_of = [&](int) -> StageTable& { return table; },
+                      .sums_of = [&](int, int) -> const SumModel& { return sums; },
+                      .predict = [&](const StageTable& of,
+                                     ClassedPlan plan) { return judge.StepSeconds(of, plan, nullptr); },
+                      .resources = &resources,
+                      .most_routes = most_routes,
+                      .most_stages = 4},
+                     stop);
+}
+
 // One route over four devices, with all layers but the fewest on its first stage.
 struct Uneven {
   explicit Uneven(uint64_t seed)
@@ -41,14 +53,7 @@ struct Uneven {
   }
 
   int Improve(int most_predictions, const std::atomic<bool>* stop = nullptr) {
-    LocalSearch search({.table_of = [&](int) -> StageTable& { return table; },
-                        .sums_of = [&](int, int) -> const SumModel& { return sums; },
-                        .predict = [&](const StageTable& of,
-                                       ClassedPlan plan) { return judge.StepSeconds(of, plan, nullptr); },
-                        .resources = &resources,
-                        .most_routes = 12,
-                        .most_stages = 4},
-                       stop);
+    LocalSearch search = SearchOn(table, sums, resources, judge, 12, stop);
     return search.ImproveFrom(plan, start_seconds, most_predictions);
   }
 
@@ -104,14 +109,7 @@ TEST_CASE("stages of a class join where that is faster, and part again") {
     if (predictor.classes().size() != 1 || !DealLayers(table, shape) || !FitWithLeast(table, shape)) continue;
     ClassedPlan plan{.routes = {{shape, 1, 1}}};
     const double start_seconds = judge.StepSeconds(table, plan, nullptr);
-    LocalSearch search({.table_of = [&](int) -> StageTable& { return table; },
-                        .sums_of = [&](int, int) -> const SumModel& { return sums; },
-                        .predict = [&](const StageTable& of,
-                                       ClassedPlan next) { return judge.StepSeconds(of, next, nullptr); },
-                        .resources = &resources,
-                        .most_routes = 1,
-                        .most_stages = 4},
-                       nullptr);
+    LocalSearch search = SearchOn(table, sums, resources, judge, 1, nullptr);
     search.ImproveFrom(plan, start_seconds, 50);
     const auto is_wide = [](const Unit& unit) { return unit.devices.size() > 1; };
     if (std::any_of(best.plan.units.begin(), best.plan.units.end(), is_wide)) ++joined;
