@@ -150,6 +150,27 @@ TEST_CASE("ZB-V keeps on every unit what 1F1B's first keeps, and its bubble is l
   CHECK(times.makespan_seconds - LongestWorkSeconds(pipeline) < bubble / 2);
 }
 
+TEST_CASE("of several routes messages are taken in as units come to send them that all compute for as long") {
+  // The second unit has twice as many micro-batches, so it takes half the time for each.
+  Plan plan{
+      .schedule = Schedule::kListed,
+      .units = {{.devices = {"n/slow"}, .chunks = {{0, 2}}, .order = *ParseOrder("F0 F1 B0 B1")},
+                {.devices = {"n/fast"}, .chunks = {{0, 2}}, .order = *ParseOrder("F0 F1 F2 F3 B0 B1 B2 B3")},
+                {.devices = {"n/last"},
+                 .chunks = {{2, 4}},
+                 .order = *ParseOrder("F1:0 F0 F1:1 F1:2 F1 F1:3 B1:0 B0 B1:1 B1:2 B1 B1:3")}},
+      .routes = {{.units = {0, 2}, .micro_batches = 2, .micro_batch_sequences = 1},
+                 {.units = {1, 2}, .micro_batches = 4, .micro_batch_sequences = 1}}};
+  std::vector<std::pair<int, int>> received;
+  for (const UnitOp& op : OrderOfUnit(plan, 2, VisitsOf(plan, 2))) {
+    if (op.kind == Kind::kReceiveActivation) received.push_back({op.visit, op.micro_batch});
+  }
+  // Were all blocks as fast, the first micro-batches of both would come at once, and so the second ones.
+  REQUIRE(received.size() == 6);
+  CHECK(received[0] == std::pair(1, 0));
+  CHECK(received[3] == std::pair(1, 2));
+}
+
 TEST_CASE("where units are passed once, schedules for more become those for one") {
   const int stages = GENERATE(1, 2, 5), micro_batches = GENERATE(1, 4, 9);
   const TimedPipeline pipeline = Ring(stages, 1, micro_batches);

@@ -1,6 +1,7 @@
 #include "runtime/ir/program/schedule.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/ir/plan/part_of_plan.h"
 #include "runtime/ir/program/interleaved_order.h"
@@ -76,29 +77,27 @@ struct UnitOfPlan {
 // The routes that meet `unit`, those that meet their units, and so on: no pass of another route is waited for there. In a plan of a
 // thousand devices each of which is on one route it is that route.
 UnitOfPlan PartAround(const Plan& plan, UnitId unit) {
-  std::vector<bool> meets(plan.units.size(), false), taken(plan.routes.size(), false);
-  meets[unit] = true;
-  bool more = true;
-  while (more) {
-    more = false;
-    for (size_t r = 0; r < plan.routes.size(); ++r) {
-      const std::vector<UnitId>& units = plan.routes[r].units;
-      if (taken[r] || std::none_of(units.begin(), units.end(), [&](UnitId u) { return meets[u]; })) continue;
-      taken[r] = more = true;
-      for (const UnitId u : units) meets[u] = true;
+  for (const std::vector<int>& routes : RoutesThatMeet(plan)) {
+    const std::vector<UnitId> units = UnitsOf(plan, routes);
+    const auto own = std::find(units.begin(), units.end(), unit);
+    if (own != units.end()) return {PartOfPlan(plan, routes), static_cast<int>(own - units.begin())};
+  }
+  return {plan, unit};
+}
+
+// Devices that are not alike take each what keeps it at work as long as the others, so on several routes messages come in this order rather
+// than in that of blocks. Times are whole numbers, whose sums and differences are exact.
+void Balance(TimedPipeline& pipeline) {
+  constexpr double kOfStep = 1 << 30;
+  const std::vector<double> work = WorkSeconds(pipeline);
+  for (TimedRoute& route : pipeline.routes) {
+    for (TimedStage& stage : route.stages) {
+      const double unit = kOfStep / work[stage.unit];
+      for (const auto seconds : {&TimedStage::forward_seconds, &TimedStage::input_gradient_seconds,
+                                 &TimedStage::weight_gradient_seconds})
+        stage.*seconds = std::max(1.0, std::round(stage.*seconds * unit));
     }
   }
-  std::vector<int> routes;
-  for (size_t r = 0; r < plan.routes.size(); ++r) {
-    if (taken[r]) routes.push_back(static_cast<int>(r));
-  }
-  UnitOfPlan part{PartOfPlan(plan, routes), {}};
-  for (size_t r = 0; r < routes.size(); ++r) {
-    const std::vector<UnitId>& units = plan.routes[routes[r]].units;
-    const auto own = std::find(units.begin(), units.end(), unit);
-    if (own != units.end()) part.unit = part.plan.routes[r].units[own - units.begin()];
-  }
-  return part;
 }
 
 // What a schedule becomes where routes pass units once.
@@ -176,7 +175,8 @@ UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
   const bool listed = plan.schedule == Schedule::kListed;
   if (listed || !PassesUnitsOnce(plan)) {
     const UnitOfPlan part = listed ? PartAround(plan, unit) : UnitOfPlan{plan, unit};
-    const TimedPipeline pipeline = NominalPipeline(part.plan);
+    TimedPipeline pipeline = NominalPipeline(part.plan);
+    if (listed && !PassesUnitsOnce(part.plan)) Balance(pipeline);
     std::vector<UnitOrder> orders;
     if (listed) {
       for (const Unit& each : part.plan.units) orders.push_back(each.order);

@@ -180,8 +180,10 @@ class Synthesis {
         }
         for (int pass = 0; pass < graph_.passes(); ++pass) {
           const PassGraph::Stage& stage = graph_.StageOf(pass);
-          rule_.key[pass] =
-              precedence[static_cast<int>(graph_.pass(pass).kind)] * 1e6 + stage.stages - stage.stage;
+          const auto& [s, kind, micro_batch] = graph_.pass(pass);
+          // Of several routes in turn.
+          const double turn = (micro_batch + 0.5) / stage.micro_batches;
+          rule_.key[pass] = precedence[static_cast<int>(kind)] * 1e6 + stage.stages - stage.stage + turn;
         }
         result_.simulated_passes += graph_.passes();
         if (!ScheduleByList(graph_, rule_, from_zero_, onwards_, orders)) continue;

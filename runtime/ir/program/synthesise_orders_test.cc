@@ -86,6 +86,29 @@ TEST_CASE("synthesised orders are legal, within memory, not below the bound, and
   SECTION("units passed more than once, by several routes") { CheckSynthesis(RandomPipeline(seed), seed); }
 }
 
+TEST_CASE("units behind one that several routes share are all kept at work from the begin on") {
+  constexpr int kBehind = 3, kEach = 8;
+  TimedPipeline pipeline{.units = 1 + kBehind};
+  for (int u = 1; u <= kBehind; ++u) {
+    pipeline.routes.push_back(
+        {{{.unit = 0, .forward_seconds = 1, .input_gradient_seconds = 1, .weight_gradient_seconds = 1},
+          {.unit = u,
+           .forward_seconds = kBehind,
+           .input_gradient_seconds = kBehind,
+           .weight_gradient_seconds = kBehind}},
+         kEach});
+  }
+  // What the first keeps is enough for all if it begins with one micro-batch for each, and not if with several for one.
+  std::vector<double> memory_limit(pipeline.units, 2 * kEach);
+  memory_limit[0] = kBehind + 1;
+  const SynthesisedOrders found = SynthesiseOrders(
+      pipeline, {.memory_limit = memory_limit, .goal = OrderGoal::kMakespan, .work_limit = 0});
+  const double work = kEach * kBehind * 3;
+  INFO(found.times.makespan_seconds << " s, of which each computes for " << work);
+  CHECK(found.times.makespan_seconds <= 1.1 * work);
+  CHECK(found.times.makespan_seconds >= work + 1);
+}
+
 // All orders of a unit that is passed once, micro-batches in their order, backwards in two.
 std::vector<UnitOrder> AllOrders(int micro_batches) {
   std::vector<UnitOrder> all;
