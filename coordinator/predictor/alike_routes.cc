@@ -25,10 +25,11 @@
 namespace medley {
 namespace {
 
-// A stage of all routes of one kind.
+// A unit of all sets of routes of one kind.
 struct StageGroup {
-  std::vector<int> devices;  // the first rank's of each route's unit
+  std::vector<int> devices;  // the first rank's of each set's unit
   BlockRange blocks;
+  int sequences = 0;  // of its largest micro-batches
   int degree = 1;
   int ranks_on_host = 1;  // of each unit, beside the first one
   double last_backward_seconds = 0;
@@ -86,29 +87,33 @@ class AlikeRoutes {
 
   absl::StatusOr<AlikePrediction> Run() {
     RETURN_IF_ERROR(FindKinds());
-    for (const auto& [key, routes] : routes_of_kind_) RETURN_IF_ERROR(AddKind(key.first, routes));
+    for (const auto& [key, sets] : sets_of_kind_) RETURN_IF_ERROR(AddKind(key.first, sets));
     FindBuckets();
     FindHosts();
     if (plan_.shards_optimizer) GatherParameters();
     SumGradients();
-    return AlikePrediction{EndSeconds(), static_cast<int>(routes_of_kind_.size())};
+    return AlikePrediction{EndSeconds(), static_cast<int>(sets_of_kind_.size())};
   }
 
  private:
   absl::Status FindKinds() {
     std::set<int> processors;
-    std::vector<char> visited(plan_.units.size(), 0);
+    std::vector<int> passed_by(plan_.units.size(), -1);
     devices_of_unit_.resize(plan_.units.size());
     for (size_t r = 0; r < plan_.routes.size(); ++r) {
       for (const UnitId u : plan_.routes[r].units) {
         const Unit& unit = plan_.units[u];
-        if (visited[u.value()]++ > 0 || unit.lives_on_peers() ||
+        int& by = passed_by[u.value()];
+        const bool is_known = by >= 0;
+        if (by == static_cast<int>(r) || unit.lives_on_peers() ||
             unit.activations_home != ActivationsHome::kDevice || unit.chunks.size() != 1) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              "routes[", r, "]: unit ", u.value(),
-              " is shared, passed twice or has layers with its holders or activations elsewhere; "
-              "such plans are predicted whole alone"));
+          return absl::InvalidArgumentError(
+              absl::StrCat("routes[", r, "]: unit ", u.value(),
+                           " is passed twice or has layers with its holders or activations elsewhere; "
+                           "such plans are predicted whole alone"));
         }
+        by = static_cast<int>(r);
+        if (is_known) continue;
         for (const std::string& name : unit.devices) {
           const int d = predictor_.DeviceNamed(name);
           if (d < 0) {
@@ -123,86 +128,102 @@ class AlikeRoutes {
           ++used_on_host_[problem_.devices[d].host];
         }
       }
-      routes_of_kind_[{predictor_.KindOf(plan_, static_cast<int>(r)), plan_.routes[r].micro_batches}]
-          .push_back(static_cast<int>(r));
+    }
+    for (std::vector<int>& routes : RoutesThatMeet(plan_)) {
+      const int micro_batches = plan_.routes[routes.front()].micro_batches;
+      sets_of_kind_[{predictor_.KindOf(plan_, routes), micro_batches}].push_back(std::move(routes));
     }
     return absl::OkStatus();
   }
 
-  // Simulates one of them by itself.
-  absl::Status AddKind(const std::string& key, const std::vector<int>& routes) {
-    const Route& route = plan_.routes[routes.front()];
-    const Plan plan = PartOfPlan(plan_, {routes.front()});
+  // Simulates one of the sets by itself.
+  absl::Status AddKind(const std::string& key, const std::vector<std::vector<int>>& sets) {
+    const Plan plan = PartOfPlan(plan_, sets.front());
     std::vector<int> devices;
-    for (const UnitId u : route.units) {
+    for (const UnitId u : UnitsOf(plan_, sets.front())) {
       const std::vector<int>& of_unit = devices_of_unit_[u.value()];
       devices.insert(devices.end(), of_unit.begin(), of_unit.end());
     }
     PlanningProblem alone = OnDevices(problem_, devices);
     for (DeviceCost& device : alone.devices) Slow(device);
     ASSIGN_OR_RETURN(const std::vector<LastBackward> last_backwards, LastBackwards(key, alone, plan));
-    for (size_t s = 0; s < plan.units.size(); ++s) {
-      const Unit& unit = plan.units[s];
-      StageGroup& group = groups_.emplace_back();
-      group.is_of_first_route = routes.front() == 0;
-      for (const int r : routes)
-        group.devices.push_back(devices_of_unit_[plan_.routes[r].units[s].value()].front());
+    const int first_group = static_cast<int>(groups_.size());
+    groups_.resize(groups_.size() + plan.units.size());
+    for (const std::vector<int>& set : sets) {
+      const std::vector<UnitId> units = UnitsOf(plan_, set);
+      for (size_t u = 0; u < units.size(); ++u)
+        groups_[first_group + u].devices.push_back(devices_of_unit_[units[u].value()].front());
+    }
+    std::vector<std::vector<int>>& routes = groups_of_routes_.emplace_back();
+    for (size_t r = 0; r < plan.routes.size(); ++r) {
+      std::vector<int>& groups = routes.emplace_back();
+      for (const UnitId u : plan.routes[r].units) {
+        StageGroup& group = groups_[first_group + u.value()];
+        groups.push_back(first_group + u.value());
+        group.is_of_first_route = group.is_of_first_route || sets.front()[r] == 0;
+        group.sequences = std::max(group.sequences, plan.routes[r].micro_batch_sequences);
+      }
+    }
+    const std::vector<UnitId> first_set = UnitsOf(plan_, sets.front());
+    for (size_t u = 0; u < plan.units.size(); ++u) {
+      const Unit& unit = plan.units[u];
+      StageGroup& group = groups_[first_group + u];
       group.blocks = unit.chunks[0];
       group.degree = static_cast<int>(unit.devices.size());
-      const std::vector<int>& ranks = devices_of_unit_[route.units[s].value()];
+      const std::vector<int>& ranks = devices_of_unit_[first_set[u].value()];
       const int host = problem_.devices[ranks.front()].host;
       group.ranks_on_host =
           host < 0 ? 1 : static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int device) {
             return problem_.devices[device].host == host;
           }));
-      const Rank rank = FirstRankOf(plan, static_cast<int>(s));
-      group.last_backward_seconds = last_backwards[s].end_seconds;
-      RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences,
-                               last_backwards[s].of_weights_alone, group));
+      const Rank rank = FirstRankOf(plan, static_cast<int>(u));
+      group.last_backward_seconds = last_backwards[u].end_seconds;
+      RETURN_IF_ERROR(AddCosts(plan, rank, alone, last_backwards[u].of_weights_alone, group));
     }
     return absl::OkStatus();
   }
 
-  // Of each unit of a plan with one route. Under 1F1B, once all stages are at work, each micro-batch more takes as long
+  // Of each unit of a set of routes. Of one route under 1F1B, once all stages are at work, each micro-batch more takes as long
   // as the one before.
   absl::StatusOr<std::vector<LastBackward>> LastBackwards(const std::string& key,
                                                           const PlanningProblem& alone, Plan plan) {
-    const int stages = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
-    const int steady = 2 * stages + 2;
+    const int units = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
+    const int steady = 2 * units + 2;
     const auto simulated = [&](int count) -> absl::StatusOr<std::vector<LastBackward>> {
       std::vector<LastBackward>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
       if (!known.empty()) return known;
       plan.routes[0].micro_batches = count;
       StepSimulator simulator(alone);
       RETURN_IF_ERROR(simulator.Run(plan).status());
-      for (int s = 0; s < stages; ++s) {
-        const Rank first = FirstRankOf(plan, s);
+      for (int u = 0; u < units; ++u) {
+        const Rank first = FirstRankOf(plan, u);
         LastBackward last = simulator.LastBackwardOf(first);
-        for (int member = 1; member < static_cast<int>(plan.units[s].devices.size()); ++member)
+        for (int member = 1; member < static_cast<int>(plan.units[u].devices.size()); ++member)
           last.end_seconds = std::max(last.end_seconds, simulator.LastBackwardOf(first + member).end_seconds);
         known.push_back(last);
       }
       return known;
     };
-    if (micro_batches <= steady || plan.schedule != Schedule::kOneForwardOneBackward)
+    if (micro_batches <= steady || plan.routes.size() > 1 ||
+        plan.schedule != Schedule::kOneForwardOneBackward)
       return simulated(micro_batches);
     ASSIGN_OR_RETURN(std::vector<LastBackward> last, simulated(steady));
-    ASSIGN_OR_RETURN(const std::vector<LastBackward> before, simulated(steady - stages));
-    for (int s = 0; s < stages; ++s) {
-      last[s].end_seconds +=
-          (micro_batches - steady) * (last[s].end_seconds - before[s].end_seconds) / stages;
+    ASSIGN_OR_RETURN(const std::vector<LastBackward> before, simulated(steady - units));
+    for (int u = 0; u < units; ++u) {
+      last[u].end_seconds += (micro_batches - steady) * (last[u].end_seconds - before[u].end_seconds) / units;
     }
     return last;
   }
 
   // `of_weights_alone`: the last backward is.
-  absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone, int sequences,
-                        bool of_weights_alone, StageGroup& group) const {
+  absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone, bool of_weights_alone,
+                        StageGroup& group) const {
     const ModelConfig& model = problem_.shape.model;
     const ModelShare share = ShareOf(plan, rank, model);
     const DeviceCost& device = *FindDevice(alone, DeviceOf(plan, rank));
     const std::optional<RankCosts> costs = CostsOf(device, model, share);
-    const auto size = std::find(alone.micro_batch_sizes.begin(), alone.micro_batch_sizes.end(), sequences);
+    const auto size =
+        std::find(alone.micro_batch_sizes.begin(), alone.micro_batch_sizes.end(), group.sequences);
     if (!costs || size == alone.micro_batch_sizes.end())
       return absl::InvalidArgumentError(absl::StrCat(device.name, " was not measured so"));
     const BlockTimes& times = costs->times[size - alone.micro_batch_sizes.begin()];
@@ -334,17 +355,28 @@ class AlikeRoutes {
         }
       }
     }
-    for (size_t first = 0, end = 0; first < groups_.size(); first = end) {
-      double late_seconds = 0, alone_seconds = 0, seconds = 0;
-      for (end = first; end < groups_.size() && (end == first || groups_[end].blocks.first > 0); ++end) {
-        for (size_t b = 0; b < there_seconds[end].size(); ++b) {
-          seconds = std::max(seconds, there_seconds[end][b]) + groups_[end].forward_seconds[b];
-          alone_seconds += groups_[end].forward_seconds[b];
-        }
-        late_seconds = std::max(late_seconds, seconds - alone_seconds);
-      }
-      for (size_t g = first; g < end; ++g) groups_[g].last_backward_seconds += late_seconds;
+    for (const std::vector<std::vector<int>>& routes : groups_of_routes_) {
+      double late_seconds = 0;
+      for (const std::vector<int>& groups : routes)
+        late_seconds = std::max(late_seconds, LateSeconds(groups, there_seconds));
+      std::set<int> late;
+      for (const std::vector<int>& groups : routes) late.insert(groups.begin(), groups.end());
+      for (const int g : late) groups_[g].last_backward_seconds += late_seconds;
     }
+  }
+
+  // How much the first forward through all stages waits for parameters, by when those of each block are there.
+  double LateSeconds(const std::vector<int>& groups,
+                     const std::vector<std::vector<double>>& there_seconds) const {
+    double late_seconds = 0, alone_seconds = 0, seconds = 0;
+    for (const int g : groups) {
+      for (size_t b = 0; b < there_seconds[g].size(); ++b) {
+        seconds = std::max(seconds, there_seconds[g][b]) + groups_[g].forward_seconds[b];
+        alone_seconds += groups_[g].forward_seconds[b];
+      }
+      late_seconds = std::max(late_seconds, seconds - alone_seconds);
+    }
+    return late_seconds;
   }
 
   void SumGradients() {
@@ -429,10 +461,13 @@ class AlikeRoutes {
   const PlanningProblem& problem_;
   const Plan& plan_;
   std::vector<std::vector<int>> devices_of_unit_;
-  std::map<std::pair<std::string, int>, std::vector<int>> routes_of_kind_;  // by that and the micro-batches
+  std::map<std::pair<std::string, int>, std::vector<std::vector<int>>>
+      sets_of_kind_;  // by that and the micro-batches
   std::map<int, int> used_on_host_;
-  std::vector<StageGroup> groups_;  // the stages of one kind of routes follow each other
-  std::vector<Bucket> buckets_;     // in the order of their sums
+  std::vector<StageGroup> groups_;
+  std::vector<std::vector<std::vector<int>>>
+      groups_of_routes_;         // of each route of each kind of sets, front to back
+  std::vector<Bucket> buckets_;  // in the order of their sums
   std::vector<AlikeHosts> hosts_;
 };
 
@@ -453,26 +488,39 @@ AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
     device_by_name_.emplace(problem.devices[d].name, static_cast<int>(d));
 }
 
-std::string AlikeRoutePredictor::KindOf(const Plan& plan, int route) const {
-  const Route& of = plan.routes[route];
-  std::string key = absl::StrCat(static_cast<int>(plan.schedule), ";", of.micro_batch_sequences);
-  std::map<int, int> hosts;
-  for (const UnitId u : of.units) {
-    const Unit& unit = plan.units[u];
-    absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
-                    static_cast<int>(unit.recompute), "w", unit.window_layers, "a",
-                    static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
-                    unit.exchange_parts);
-    for (const std::string& name : unit.devices) {
-      const int d = DeviceNamed(name);
-      const int host = hosts.emplace(problem_.devices[d].host, static_cast<int>(hosts.size())).first->second;
-      absl::StrAppend(&key, ",", ClassOf(d), "h", host);
+std::string AlikeRoutePredictor::KindOf(const Plan& plan, const std::vector<int>& routes,
+                                        bool by_hosts) const {
+  std::string key = absl::StrCat(static_cast<int>(plan.schedule));
+  std::map<int, int> hosts, units;
+  for (const int r : routes) {
+    const Route& of = plan.routes[r];
+    absl::StrAppend(&key, ";", of.micro_batch_sequences);
+    if (routes.size() > 1) absl::StrAppend(&key, "m", of.micro_batches);
+    for (const UnitId u : of.units) {
+      const Unit& unit = plan.units[u];
+      if (routes.size() > 1) {
+        const auto [known, is_new] = units.try_emplace(u.value(), static_cast<int>(units.size()));
+        absl::StrAppend(&key, "u", known->second);
+        if (!is_new) continue;
+      }
+      absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
+                      static_cast<int>(unit.recompute), "w", unit.window_layers, "a",
+                      static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
+                      unit.exchange_parts);
+      for (const std::string& name : unit.devices) {
+        const int d = DeviceNamed(name);
+        absl::StrAppend(&key, ",", ClassOf(d));
+        if (!by_hosts) continue;
+        const int host =
+            hosts.emplace(problem_.devices[d].host, static_cast<int>(hosts.size())).first->second;
+        absl::StrAppend(&key, "h", host);
+      }
+      for (const ModelShare& share : unit.shares) {
+        absl::StrAppend(&key, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
+                        share.feed_forward.end, ".", share.vocabulary.end);
+      }
+      if (!unit.order.empty()) absl::StrAppend(&key, "o", FormatOrder(unit.order));
     }
-    for (const ModelShare& share : unit.shares) {
-      absl::StrAppend(&key, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
-                      share.feed_forward.end, ".", share.vocabulary.end);
-    }
-    if (!unit.order.empty()) absl::StrAppend(&key, "o", FormatOrder(unit.order));
   }
   return key;
 }

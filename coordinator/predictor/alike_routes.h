@@ -21,10 +21,10 @@ struct AlikePrediction {
   int kinds_of_routes = 0;  // that were simulated
 };
 
-// The step of a plan of many devices whose routes meet in their sums of gradients alone: of routes that are alike (in
-// devices, links, blocks and micro-batches) one is simulated as PredictStep does, and then the end of the step, when
-// sums over all holders follow the last backwards, is worked out by kinds of routes. A plan of a thousand devices
-// takes milliseconds.
+// The step of a plan of many devices in which few routes share units: those that do are a set (RoutesThatMeet), and sets meet in
+// their sums of gradients alone. Of sets that are alike (in devices, links, blocks and micro-batches) one is simulated as PredictStep does, and
+// then the end of the step, when sums over all holders follow the last backwards, is worked out by kinds of sets. A plan of a
+// thousand devices takes milliseconds.
 //
 // For small plans it is what PredictStep says, up to what a sum's messages and a pipeline's take from each other. What
 // a sum over more than kMostSummed members takes is extrapolated from smaller groups of the same make-up, for each
@@ -33,7 +33,7 @@ struct AlikePrediction {
 //
 // Where layers live in host memory, their copies at the end of a step overlap with all else but the first and the last.
 //
-// InvalidArgument: as PredictStep; or two routes share a unit or a processor, layers live with their holders or activations
+// InvalidArgument: as PredictStep; or a route passes a unit twice, two units share a processor, layers live with their holders or activations
 // in host memory ("routes[3]: ..."), which this prediction does not know.
 class AlikeRoutePredictor {
  public:
@@ -46,16 +46,17 @@ class AlikeRoutePredictor {
   const std::vector<DeviceClass>& classes() const { return classes_; }
   int ClassOf(int device) const { return class_of_[device]; }
   int DeviceNamed(const std::string& name) const;  // -1: there is none
-  // Equal for routes that take the same times with equally many micro-batches, but for what sums cost. Of a plan that can be
-  // predicted here.
-  std::string KindOf(const Plan& plan, int route) const;
+  // Equal for routes that take the same times, but for what sums cost: of one route with equally many micro-batches, of several, which
+  // are a set (RoutesThatMeet), as they are. Of a plan that can be predicted here. `by_hosts`: false: whichever of their devices share a
+  // host, on which messages depend.
+  std::string KindOf(const Plan& plan, const std::vector<int>& routes, bool by_hosts = true) const;
   // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host;
   // so many such sums share the cards of these hosts.
   GroupSums& SumsOver(std::vector<int> devices, int at_once = 1);
   // What is known of sums over some of them.
   SumSamples& samples() { return samples_; }
   const CardUse& cards() const { return cards_; }
-  // What was simulated of such a route by itself; empty: nothing yet.
+  // What was simulated of such routes by themselves; empty: nothing yet.
   std::vector<LastBackward>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
 
  private:

@@ -44,6 +44,8 @@ constexpr double kHopeless = 1.01;
 constexpr double kOfUse = 1.03;
 // So many plans whose classes have zones are predicted.
 constexpr size_t kMostZoned = 8;
+// So many bundles of each number are.
+constexpr size_t kMostBundled = 2;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
 constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
@@ -87,7 +89,7 @@ class Planning {
     }
     best_.named_step_seconds = best_.step_seconds;
     if (problem_.constraints.synthesised_orders)
-      OrderPasses(judge_, Moves(nullptr), std::move(starts_), stop_, best_);
+      OrderPasses(judge_, Moves(nullptr), std::move(starts_), Bundles(), stop_, best_);
     return std::move(best_);
   }
 
@@ -173,17 +175,8 @@ class Planning {
 
   // Routes that are all alike, with layers of its own for each class.
   void LookAtZones() {
-    std::vector<double> rates;
-    for (const DeviceClass& of : classes_) rates.push_back(LayersASecond(of));
-    std::vector<ClassedPlan> plans;
-    for (const int routes : CountsForZones(classes_, rates, most_routes_)) {
-      for (ClassedPlan& plan : PlansOfZones(TableOf(routes), routes, most_stages_, kMostZoned, stop_)) {
-        const std::vector<int> devices = DevicesOf(TableOf(routes), plan.routes);
-        if (resources_.Has(resources_.Uses(devices))) plans.push_back(std::move(plan));
-      }
-    }
-    std::stable_sort(plans.begin(), plans.end(), [](const ClassedPlan& a, const ClassedPlan& b) {
-      return a.estimated_seconds < b.estimated_seconds;
+    std::vector<ClassedPlan> plans = Zoned([&](StageTable& table, int routes) {
+      return PlansOfZones(table, routes, most_stages_, kMostZoned, stop_);
     });
     for (size_t i = 0; i < std::min(plans.size(), kMostZoned) && !stopped(); ++i) {
       ClassedPlan& plan = plans[i];
@@ -191,6 +184,40 @@ class Planning {
       const double seconds = judge_.StepSeconds(TableOf(plan.replicas()), plan, nullptr);
       if (seconds < kNever) starts_.push_back({std::move(plan), seconds});
     }
+  }
+
+  // The same in bundles, for passes in orders of their own.
+  std::vector<ClassedPlan> Bundles() {
+    std::vector<SumModel> sums;
+    for (const DeviceClass& of : classes_)
+      sums.emplace_back(predictor_, std::vector{of}, of.devices, /*least_degree=*/1);
+    return Zoned([&](StageTable& table, int bundles) {
+      return PlansOfBundles(table, sums, bundles, most_stages_, kMostBundled, stop_);
+    });
+  }
+
+  // What `plans_of` finds for numbers of routes that are worth it, the best estimate first.
+  template <typename PlansOf>
+  std::vector<ClassedPlan> Zoned(const PlansOf& plans_of) {
+    std::vector<double> rates;
+    for (const DeviceClass& of : classes_) rates.push_back(LayersASecond(of));
+    std::vector<ClassedPlan> plans;
+    for (const int routes : CountsForZones(classes_, rates, most_routes_)) {
+      StageTable& table = TableOf(routes);
+      for (ClassedPlan& plan : plans_of(table, routes)) {
+        const bool allowed = RoutesOf(plan.routes) <= most_routes_ &&
+                             resources_.Has(resources_.Uses(DevicesOf(table, plan.routes)));
+        if (allowed) plans.push_back(std::move(plan));
+      }
+    }
+    std::stable_sort(plans.begin(), plans.end(), [](const ClassedPlan& a, const ClassedPlan& b) {
+      return a.estimated_seconds < b.estimated_seconds;
+    });
+    const auto same = [](const ClassedPlan& a, const ClassedPlan& b) {
+      return a.replicas() == b.replicas() && SameShape(a.routes[0].shape, b.routes[0].shape);
+    };
+    plans.erase(std::unique(plans.begin(), plans.end(), same), plans.end());
+    return plans;
   }
 
   // How many replicas there are decides what their sums take and how the optimizer's state is shared, so twice as many

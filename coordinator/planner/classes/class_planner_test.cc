@@ -95,6 +95,39 @@ TEST_CASE(
   CHECK(ordered >= 5);
 }
 
+TEST_CASE("units that several routes share are chosen where they are faster") {
+  int chosen = 0;
+  for (const auto& [seed, devices] :
+       {std::pair(29, 5), std::pair(3, 8), std::pair(3, 18), std::pair(3, 24), std::pair(30, 24)}) {
+    PlanningProblem problem = ManyDevices(seed, devices);
+    problem.constraints.synthesised_orders = true;
+    INFO("seed " << seed << ", " << devices << " devices");
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    REQUIRE(found.status().ToString() == "OK");
+    INFO(found->summary);
+    if (PassesEachUnitOnce(found->plan)) continue;
+    ++chosen;
+    CHECK(found->step_seconds < 0.99 * found->named_step_seconds);
+    CHECK(found->busy_seconds <= found->step_seconds);
+    CHECK(SequencesOf(found->plan) == problem.shape.global_batch_sequences);
+    CHECK(FitsMemory(problem, found->plan));
+    CHECK(CheckPlan(found->plan, problem.shape, SiteOf(problem)).empty());
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
+    REQUIRE(whole.status().ToString() == "OK");
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.02));
+    // Units of a stage take micro-batches in turn.
+    std::map<int, std::set<int>> of_blocks;
+    for (int u = 0; u < static_cast<int>(found->plan.units.size()); ++u) {
+      int micro_batches = 0;
+      for (const Visit& visit : VisitsOf(found->plan, u)) micro_batches += visit.micro_batches;
+      of_blocks[found->plan.units[u].chunks[0].first.value()].insert(micro_batches);
+    }
+    for (const auto& [block, counts] : of_blocks) CHECK(*counts.rbegin() - *counts.begin() <= 1);
+    CHECK(PlanByClasses(problem)->plan == found->plan);
+  }
+  CHECK(chosen >= 3);
+}
+
 // Then the search of few devices is all that they are planned by, if it ends.
 PlanningProblem WithoutShares(PlanningProblem problem) {
   for (DeviceCost& device : problem.devices) device.shares.clear();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,12 +21,16 @@ constexpr size_t kMostPermuted = 4, kSearched = 8;
 constexpr size_t kCountsInOctave = 2;
 // Of units at the beginning.
 constexpr int kWidths[] = {1, 2, 4, 8};
+// Of a bundle. More take long to put in order.
+constexpr int kMostTurns = 12, kMostUnits = 24;
 
 constexpr int kLeftOut = -1;
 
-// A class that holds what is in front of the others, and which of its kinds (StageTable::kinds) the stages are of; or kLeftOut.
+// A class that holds what is in front of the others, and which of its kinds (StageTable::kinds) the stages are of; or kLeftOut. Of bundles
+// also how many stages there are: fewer than one device behind another would be.
 struct Zone {
   int device_class = 0, kind = kLeftOut;
+  int stages = std::numeric_limits<int>::max();
 };
 
 struct Zones {
@@ -40,8 +45,11 @@ bool IsFaster(const Zones& a, const Zones& b) { return a.seconds < b.seconds; }
 // first neighbour that is faster is taken, until there is none.
 class ZoneSearch {
  public:
-  ZoneSearch(StageTable& table, int routes, int most_stages, const std::atomic<bool>* stop)
+  // `sums`: null, or those of bundles.
+  ZoneSearch(StageTable& table, const std::vector<SumModel>* sums, int routes, int most_stages,
+             const std::atomic<bool>* stop)
       : table_(table),
+        sums_(sums),
         routes_(routes),
         most_stages_(most_stages),
         stop_(stop),
@@ -68,7 +76,7 @@ class ZoneSearch {
     for (const Zones& zones : found) {
       std::string key = absl::StrCat(zones.size);
       for (const Zone& zone : zones.front_to_back) {
-        if (zone.kind != kLeftOut) absl::StrAppend(&key, ",", zone.kind);
+        if (zone.kind != kLeftOut) absl::StrAppend(&key, ",", zone.kind, "x", StagesOf(zone));
       }
       if (!seen.insert(key).second) continue;
       ClassedPlan plan = PlanOf(zones);
@@ -90,10 +98,16 @@ class ZoneSearch {
         if (!DividesBatch(problem, problem.micro_batch_sizes[size])) continue;
         for (const int width : kWidths) {
           if (Stopped()) return {};
-          Zones zones{size, {}};
-          for (const int c : order) zones.front_to_back.push_back({c, WidestOf(c, width)});
-          zones.seconds = Seconds(zones);
-          if (zones.seconds < kNever) all.push_back(std::move(zones));
+          for (const bool side_by_side : {false, true}) {
+            if (side_by_side && sums_ == nullptr) continue;
+            Zones zones{size, {}};
+            for (const int c : order) {
+              zones.front_to_back.push_back({c, WidestOf(c, width)});
+              if (side_by_side) zones.front_to_back.back().stages = 1;
+            }
+            zones.seconds = Seconds(zones);
+            if (zones.seconds < kNever) all.push_back(std::move(zones));
+          }
         }
       }
     }
@@ -142,6 +156,14 @@ class ZoneSearch {
     };
     for (size_t z = 0; z < zones.front_to_back.size(); ++z) {
       const int own = zones.front_to_back[z].kind;
+      if (sums_ != nullptr && own != kLeftOut) {
+        const int stages = StagesOf(zones.front_to_back[z]);
+        int& others = next.front_to_back[z].stages;
+        for (others = 1; others <= DevicesOfRoute(zones.front_to_back[z].device_class); ++others) {
+          if (others != stages && is_faster()) return true;
+        }
+        others = zones.front_to_back[z].stages;
+      }
       int& kind = next.front_to_back[z].kind;
       for (const int other : kinds_of_[zones.front_to_back[z].device_class]) {
         kind = other;
@@ -159,39 +181,116 @@ class ZoneSearch {
     return false;
   }
 
+  // Units one behind another where there is no bundle, or that of a zone's units side by side.
+  int StagesOf(const Zone& zone) const {
+    return std::min(zone.stages, DevicesOfRoute(zone.device_class) / table_.kinds()[zone.kind].degree);
+  }
+
   // None: the model does not fit.
-  std::optional<RouteClock> ClockOf(const Zones& zones) {
+  std::optional<RouteShape> ShapeOf(const Zones& zones) {
     RouteShape shape{.size = zones.size};
+    int units = 0;
     for (const Zone& zone : zones.front_to_back) {
       if (zone.kind == kLeftOut) continue;
-      const int stages = DevicesOfRoute(zone.device_class) / table_.kinds()[zone.kind].degree;
-      shape.stages.insert(shape.stages.end(), stages, {.kind = zone.kind});
+      const int stages = StagesOf(zone);
+      const int side_by_side = DevicesOfRoute(zone.device_class) / table_.kinds()[zone.kind].degree / stages;
+      units += stages * side_by_side;
+      shape.stages.insert(shape.stages.end(), stages, {.kind = zone.kind, .units = side_by_side});
     }
-    if (shape.stages.empty() || static_cast<int>(shape.stages.size()) > most_stages_ ||
-        !DealLayers(table_, shape) || !FitWithLeast(table_, shape))
+    if (shape.stages.empty() || static_cast<int>(shape.stages.size()) > most_stages_) return std::nullopt;
+    // Each of its routes has a micro-batch.
+    if (sums_ != nullptr &&
+        (units > kMostUnits || shape.routes() > std::min(kMostTurns, MicroBatches(shape) - 1)))
       return std::nullopt;
-    return RouteClock(table_, std::move(shape));
+    if (!DealLayers(table_, shape) || !FitWithLeast(table_, shape)) return std::nullopt;
+    if (sums_ != nullptr) ShiftLayers(shape);
+    return shape;
+  }
+
+  // Of each route.
+  int MicroBatches(const RouteShape& shape) const {
+    const PlanningProblem& problem = table_.problem();
+    const int at_once = routes_ * problem.micro_batch_sizes[shape.size];
+    return (problem.shape.global_batch_sequences + at_once - 1) / at_once;
   }
 
   double Seconds(const Zones& zones) {
-    const std::optional<RouteClock> clock = ClockOf(zones);
-    if (!clock) return kNever;
-    const int at_once = routes_ * clock->sequences();
-    const int micro_batches = (table_.problem().shape.global_batch_sequences + at_once - 1) / at_once;
-    return clock->Seconds(micro_batches, std::vector<double>(clock->shape().stages.size(), 0));
+    const std::optional<RouteShape> shape = ShapeOf(zones);
+    if (!shape) return kNever;
+    if (sums_ != nullptr) return SecondsOfWork(*shape);
+    return RouteClock(table_, *shape)
+        .Seconds(MicroBatches(*shape), std::vector<double>(shape->stages.size(), 0));
   }
 
-  // Empty: sizes of micro-batches do not add up to the batch.
+  // Before its first forward a unit waits for those of the stages before it, and behind its last backward these have theirs, and it
+  // its sums.
+  double SecondsOfWork(const RouteShape& shape) const {
+    const int micro_batches = MicroBatches(shape);
+    double forwards = 0, backwards = 0, seconds = 0;  // of the stages before
+    for (size_t s = 0; s < shape.stages.size(); ++s) {
+      const StageForm& stage = shape.stages[s];
+      if (s > 0) {
+        const double message = table_.LeastMessageSeconds(shape.stages[s - 1].kind, stage.kind, shape.size);
+        forwards += message;
+        backwards += message;
+      }
+      const SumModel& sums = (*sums_)[table_.kinds()[stage.kind].device_class];
+      const RouteShape alone{shape.size, {stage}};
+      const double forward = table_.ForwardSeconds(stage), backward = table_.BackwardSeconds(stage);
+      const int turns = (micro_batches + stage.units - 1) / stage.units;
+      seconds = std::max(seconds, std::max(forwards, sums.FirstForwardSeconds(table_, alone)[0] - forward) +
+                                      turns * (forward + backward) +
+                                      std::max(backwards, sums.AfterSeconds(table_, alone, 0)[0]));
+      forwards += forward;
+      backwards += backward;
+    }
+    return seconds;
+  }
+
+  // Layers that make it faster where they are one stage further.
+  void ShiftLayers(RouteShape& shape) {
+    double seconds = SecondsOfWork(shape);
+    const auto shift = [&] {
+      for (size_t s = 0; s + 1 < shape.stages.size(); ++s) {
+        for (const auto& [from, to] : {std::pair(s, s + 1), std::pair(s + 1, s)}) {
+          RouteShape next = shape;
+          if (--next.stages[from].layers < (from > 0 && from + 1 < shape.stages.size() ? 1 : 0)) continue;
+          ++next.stages[to].layers;
+          if (!table_.FitWithLeast(next.stages[from]) || !table_.FitWithLeast(next.stages[to])) continue;
+          const double next_seconds = SecondsOfWork(next);
+          if (next_seconds >= kFaster * seconds) continue;
+          shape = std::move(next);
+          seconds = next_seconds;
+          return true;
+        }
+      }
+      return false;
+    };
+    while (shift()) {
+    }
+  }
+
+  // Empty: sizes of micro-batches do not add up to the batch; or it is no bundle, where one is wanted.
   ClassedPlan PlanOf(const Zones& zones) {
-    const std::optional<RouteClock> clock = ClockOf(zones);
-    if (!clock) return {};
-    const std::vector<double> no_sums(clock->shape().stages.size(), 0);
-    return DealMicroBatches({{&*clock, &no_sums, routes_}}, table_.problem().shape.global_batch_sequences,
-                            1e-6);
+    std::optional<RouteShape> shape = ShapeOf(zones);
+    if (!shape) return {};
+    // A bundle that falls apart is several.
+    int apart = 0;
+    for (const StageForm& stage : shape->stages) apart = std::gcd(apart, stage.units);
+    for (StageForm& stage : shape->stages) stage.units /= apart;
+    if (sums_ != nullptr && !shape->is_bundle()) return {};
+    const RouteClock clock(table_, *std::move(shape));
+    const std::vector<double> no_sums(clock.shape().stages.size(), 0);
+    ClassedPlan plan = DealMicroBatches({{&clock, &no_sums, apart * routes_}},
+                                        table_.problem().shape.global_batch_sequences, 1e-6);
+    if (sums_ != nullptr) plan.estimated_seconds = zones.seconds;
+    return plan;
   }
 
   StageTable& table_;
-  const int routes_, most_stages_;
+  const std::vector<SumModel>* const sums_;
+  const int routes_;
+  const int most_stages_;
   const std::atomic<bool>* const stop_;
   std::vector<std::vector<int>> kinds_of_;  // of each class, that a route has devices for
   std::vector<int> classes_;                // that have one
@@ -201,7 +300,12 @@ class ZoneSearch {
 
 std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_stages, size_t most_plans,
                                       const std::atomic<bool>* stop) {
-  return ZoneSearch(table, routes, most_stages, stop).Run(most_plans);
+  return ZoneSearch(table, /*sums=*/nullptr, routes, most_stages, stop).Run(most_plans);
+}
+
+std::vector<ClassedPlan> PlansOfBundles(StageTable& table, const std::vector<SumModel>& sums, int bundles,
+                                        int most_stages, size_t most_plans, const std::atomic<bool>* stop) {
+  return ZoneSearch(table, &sums, bundles, most_stages, stop).Run(most_plans);
 }
 
 std::vector<int> CountsForZones(const std::vector<DeviceClass>& classes, const std::vector<double>& rates,

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "coordinator/planner/classes/deal_micro_batches.h"
+#include "coordinator/planner/classes/sum_model.h"
 
 namespace medley {
 
@@ -15,6 +16,14 @@ namespace medley {
 // Estimated without their sums. None: none was found that fits, or `stop` is true, which may be null. Pure and deterministic.
 std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_stages, size_t most_plans,
                                       const std::atomic<bool>* stop);
+
+// The same of bundles (RouteShape), so many of which are all alike, for passes in any order: a class has fewer stages, and several units side
+// by side on each. Of whole layers and whole devices on each route much is left over where classes are unlike in number and speed; of
+// several units' turns on the same layers less is, but then each has more layers to sum. `sums`: over each class (StageTable::classes).
+//
+// Estimated by the work of units, by what stands before and behind it, and by the sums and gathers that this does not hide.
+std::vector<ClassedPlan> PlansOfBundles(StageTable& table, const std::vector<SumModel>& sums, int bundles,
+                                        int most_stages, size_t most_plans, const std::atomic<bool>* stop);
 
 // Numbers of routes that are worth such plans, the most first: of each octave those with which most of what the devices do is used.
 // `rates`: what all devices of each class do together.

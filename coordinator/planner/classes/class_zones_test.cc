@@ -8,6 +8,7 @@
 #include <set>
 
 #include "coordinator/planner/classes/many_devices.h"
+#include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/device_classes.h"
 
 namespace medley {
@@ -129,6 +130,72 @@ TEST_CASE("routes are alike, each class has layers of its own, and the whole bat
     CHECK(std::is_sorted(plans.begin(), plans.end(), [](const ClassedPlan& a, const ClassedPlan& b) {
       return a.estimated_seconds < b.estimated_seconds;
     }));
+  }
+}
+
+TEST_CASE(
+    "bundles have units side by side, meet in no other, and do the whole batch with the devices there are") {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Cluster cluster(seed, 18);
+    AlikeRoutePredictor predictor(cluster.problem);
+    std::vector<SumModel> sums;
+    for (const DeviceClass& of : cluster.table.classes())
+      sums.emplace_back(predictor, std::vector{of}, of.devices, /*least_degree=*/1);
+    const int bundles = 1 + static_cast<int>(seed % 4);
+    INFO("seed " << seed << ", " << bundles << " bundles");
+    for (const ClassedPlan& plan : PlansOfBundles(cluster.table, sums, bundles, kMostStages, 4, nullptr)) {
+      ++found;
+      const RouteShape& shape = plan.routes[0].shape;
+      CHECK(shape.is_bundle());
+      int sequences = 0, layers = 0, apart = 0, units_behind = 0;
+      for (const ShapedRoutes& of : plan.routes) {
+        CHECK(SameShape(of.shape, shape));
+        CHECK(of.micro_batches >= shape.routes());
+        sequences += of.routes * of.micro_batches * cluster.problem.micro_batch_sizes[shape.size];
+      }
+      CHECK(sequences == cluster.problem.shape.global_batch_sequences);
+      for (auto stage = shape.stages.rbegin(); stage != shape.stages.rend(); ++stage) {
+        layers += stage->layers;
+        apart = std::gcd(apart, stage->units);
+        // Enough are under way to keep all units at work.
+        units_behind += stage->units;
+        CHECK(stage->from_end * stage->units >= units_behind);
+        CHECK((stage->from_end - 1) * stage->units < units_behind);
+      }
+      CHECK(layers == cluster.problem.shape.model.layers);
+      CHECK(apart == 1);
+      const std::vector<int> taken = DevicesOf(cluster.table, plan.routes);
+      for (size_t c = 0; c < taken.size(); ++c) CHECK(taken[c] <= cluster.table.classes()[c].devices);
+    }
+  }
+  CHECK(found >= 40);
+}
+
+TEST_CASE("a bundle takes what its busiest units compute, with what comes before and behind it") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Cluster cluster(seed, 18);
+    INFO("seed " << seed);
+    RouteShape shape{.stages = {{.layers = 1, .units = 1}, {.layers = 2, .units = 3}}};
+    shape.stages[1].layers = cluster.problem.shape.model.layers - 1;
+    NumberStages(shape);
+    CHECK(shape.routes() == 3);
+    CHECK((shape.stages[0].from_end == 4 && shape.stages[1].from_end == 1));
+    const RouteClock clock(cluster.table, shape);
+    const std::vector<double> no_sums = {0, 0};
+    for (const int turns : {1, 2, 5}) {
+      const double first = 3 * turns * cluster.table.PassSeconds(clock.shape().stages[0]),
+                   last = turns * cluster.table.PassSeconds(clock.shape().stages[1]);
+      CHECK(clock.Seconds(3 * turns, no_sums) >= std::max(first, last) * (1 - 1e-9));
+      // Both at work all the time, but for the first micro-batch of each unit on its way there and back.
+      const double alone = clock.Seconds(1, no_sums);
+      CHECK(clock.Seconds(3 * turns, no_sums) <= std::max(first, last) + 3 * alone);
+    }
+    // One unit more on a stage makes none slower.
+    RouteShape wider = shape;
+    ++wider.stages[1].units;
+    NumberStages(wider);
+    CHECK(RouteClock(cluster.table, wider).Seconds(12, no_sums) <= clock.Seconds(12, no_sums) * (1 + 1e-9));
   }
 }
 

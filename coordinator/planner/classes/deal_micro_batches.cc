@@ -16,6 +16,23 @@ std::vector<int> DevicesOf(const StageTable& table, const std::vector<ShapedRout
   return devices;
 }
 
+int ReplicasOf(const std::vector<ShapedRoutes>& routes) {
+  int all = 0;
+  for (const ShapedRoutes& of : routes) all += of.routes;
+  return all;
+}
+
+int RoutesOf(const std::vector<ShapedRoutes>& routes) {
+  int all = 0;
+  for (const ShapedRoutes& of : routes) all += of.routes * of.shape.routes();
+  return all;
+}
+
+bool HasBundles(const ClassedPlan& plan) {
+  return std::any_of(plan.routes.begin(), plan.routes.end(),
+                     [](const ShapedRoutes& of) { return of.shape.is_bundle(); });
+}
+
 ClassedPlan DealMicroBatches(const std::vector<TimedRoutes>& all, double sequences, double least_seconds) {
   const auto done_by = [&](double seconds) {
     double done = 0;

@@ -6,7 +6,7 @@
 
 namespace medley {
 
-// So many routes of one shape, each with so many micro-batches.
+// So many routes, or bundles, of one shape, each with so many micro-batches.
 struct ShapedRoutes {
   RouteShape shape;
   int routes = 0;
@@ -15,17 +15,19 @@ struct ShapedRoutes {
 
 // Devices of each class that all of them take.
 std::vector<int> DevicesOf(const StageTable& table, const std::vector<ShapedRoutes>& routes);
+// Of all shapes; a bundle is one replica, whose stages have several units.
+int ReplicasOf(const std::vector<ShapedRoutes>& routes);
+// Of the plan that they are.
+int RoutesOf(const std::vector<ShapedRoutes>& routes);
 
 struct ClassedPlan {
   std::vector<ShapedRoutes> routes;
   double estimated_seconds = 0;
   bool empty() const { return routes.empty(); }
-  int replicas() const {  // routes of all shapes
-    int all = 0;
-    for (const ShapedRoutes& of : routes) all += of.routes;
-    return all;
-  }
+  int replicas() const { return ReplicasOf(routes); }
 };
+
+bool HasBundles(const ClassedPlan& plan);
 
 // So many routes that end so long behind their last backwards, by stage. Pointers that are never null.
 struct TimedRoutes {

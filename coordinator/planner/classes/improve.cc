@@ -20,7 +20,8 @@ constexpr double kFaster = 1 - 2e-4;
 
 std::string KeyOf(const RouteShape& shape) {
   std::string key = absl::StrCat(shape.size);
-  for (const StageForm& stage : shape.stages) absl::StrAppend(&key, ";", stage.kind, ",", stage.layers);
+  for (const StageForm& stage : shape.stages)
+    absl::StrAppend(&key, ";", stage.kind, ",", stage.layers, ",", stage.units);
   return key;
 }
 
@@ -61,7 +62,7 @@ std::vector<size_t> FirstOfKinds(const RouteShape& shape) {
 // Each two stages of a kind that follow each other as one, on twice as many routes; none: some have no other.
 std::optional<ShapedRoutes> Folded(const ShapedRoutes& routes) {
   const std::vector<StageForm>& stages = routes.shape.stages;
-  if (stages.size() % 2 != 0) return std::nullopt;
+  if (stages.size() % 2 != 0 || routes.shape.is_bundle()) return std::nullopt;
   ShapedRoutes folded{{routes.shape.size, {}}, 2 * routes.routes, 0};
   for (size_t s = 0; s < stages.size(); s += 2) {
     if (stages[s].kind != stages[s + 1].kind) return std::nullopt;
@@ -72,7 +73,7 @@ std::optional<ShapedRoutes> Folded(const ShapedRoutes& routes) {
 }
 
 std::optional<ShapedRoutes> Unfolded(const ShapedRoutes& routes) {
-  if (routes.routes % 2 != 0) return std::nullopt;
+  if (routes.routes % 2 != 0 || routes.shape.is_bundle()) return std::nullopt;
   ShapedRoutes unfolded{{routes.shape.size, {}}, routes.routes / 2, 0};
   for (const StageForm& stage : routes.shape.stages) {
     if (stage.layers < 2) return std::nullopt;
@@ -95,12 +96,11 @@ int KindOf(const StageTable& table, int device_class, int degree) {
 
 LocalSearch::Candidate LocalSearch::Dealt(Routes routes) {
   routes = Merged(routes);
-  int count = 0;
   for (const ShapedRoutes& of : routes) {
-    count += of.routes;
     if (static_cast<int>(of.shape.stages.size()) > moves_.most_stages) return {};
   }
-  if (count == 0 || count > moves_.most_routes) return {};
+  if (routes.empty() || RoutesOf(routes) > moves_.most_routes) return {};
+  const int count = ReplicasOf(routes);
   StageTable& table = moves_.table_of(count);
   if (!moves_.resources->Has(moves_.resources->Uses(DevicesOf(table, routes)))) return {};
   int least_degree = std::numeric_limits<int>::max();

@@ -43,7 +43,8 @@ std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
                       : stage.first    ? "embedding"
                                        : "head",
                       stage.recompute == Recompute::kNone ? "" : " again",
-                      stage.windows > 0 ? absl::StrCat(" on the host, ", stage.windows, " at a time") : "");
+                      stage.windows > 0 ? absl::StrCat(" on the host, ", stage.windows, " at a time") : "",
+                      stage.units > 1 ? absl::StrCat(" on ", stage.units, " in turn") : "");
     }
     absl::StrAppend(&text, "] x ", shaped.micro_batches, " of ",
                     table.problem().micro_batch_sizes[shaped.shape.size]);
@@ -102,6 +103,7 @@ bool PlanJudge::ShareOptimizer(Plan& plan) const {
 }
 
 double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan& found, const Deal& deal) {
+  if (HasBundles(found)) return kNever;
   Plan plan;
   for (int placings = 0; plan.units.empty(); ++placings) {
     if (placings == kMostPlacings || found.empty()) return kNever;
@@ -123,10 +125,23 @@ double PlanJudge::StepSeconds(const StageTable& table, ClassedPlan& found, const
 
 double PlanJudge::OrderedStepSeconds(const StageTable& table, const ClassedPlan& found) {
   std::vector<ShapedRoutes> routes = found.routes;
+  const auto has_idle_routes = [](const ShapedRoutes& of) { return of.micro_batches < of.shape.routes(); };
+  if (std::any_of(routes.begin(), routes.end(), has_idle_routes)) return kNever;
   Plan plan = PlaceRoutes(table, routes);
-  if (plan.units.empty() || !ShareOptimizer(plan)) return kNever;
+  if (plan.units.empty()) return kNever;
   const std::string summary = DescribeShapes(table, found);
   Plan by_blocks = PlaceByBlocks(table, found.routes);
+  // What units of bundles keep their order alone tells.
+  if (HasBundles(found)) {
+    const bool may_share = predictor_.problem().constraints.saves_memory;
+    plan.shards_optimizer = may_share;
+    while (!route_orders_.Order(plan, Schedule::kListed)) {
+      if (!plan.shards_optimizer) return kNever;
+      plan.shards_optimizer = false;
+    }
+  } else if (!ShareOptimizer(plan)) {
+    return kNever;
+  }
   by_blocks.shards_optimizer = plan.shards_optimizer;
   double least_seconds = kNever;
   for (const Schedule schedule : kOrders) {

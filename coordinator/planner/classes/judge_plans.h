@@ -28,12 +28,12 @@ class PlanJudge {
 
   // Deals the micro-batches of some routes out anew.
   using Deal = std::function<ClassedPlan(const std::vector<ShapedRoutes>&)>;
-  // The step; infinite: it does not fit, or was judged before. Routes that have no place leave their work to the others by `deal`, in
+  // The step; infinite: it does not fit, was judged before, or has bundles. Routes that have no place leave their work to the others by `deal`, in
   // `plan`, too; without it there is then no plan.
   double StepSeconds(const StageTable& table, ClassedPlan& plan, const Deal& deal);
 
   // The same of a plan whose routes have a place, with its passes in the best of some orders other than 1F1B's (RouteOrders);
-  // infinite: none is faster for any of them.
+  // infinite: none is faster for any of them, or fits a bundle.
   double OrderedStepSeconds(const StageTable& table, const ClassedPlan& plan);
 
   // The orders of the fastest, for people; empty: it is under 1F1B.

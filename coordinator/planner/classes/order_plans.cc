@@ -10,8 +10,9 @@
 namespace medley {
 namespace {
 
-// So many plans are looked at, if they are no slower than that under 1F1B; and so many near the best of them.
+// So many plans are looked at, if they are no slower than that under 1F1B; so many of bundles; and so many near the best of them.
 constexpr int kMostOrdered = 14;
+constexpr size_t kMostBundles = 6;
 constexpr double kNearUnordered = 1.1;
 constexpr int kMostImproved = 10;
 // Of plans that take as long, most of which differ by what does not matter, two are looked at.
@@ -31,13 +32,18 @@ std::string Describe(const std::string& orders, const PlanByClass& named, double
 }  // namespace
 
 void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> plans,
-                 const std::atomic<bool>* stop, PlanByClass& best) {
+                 const std::vector<ClassedPlan>& bundles, const std::atomic<bool>* stop, PlanByClass& best) {
   const auto stopped = [&] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
   const PlanByClass named = best;
   std::stable_sort(plans.begin(), plans.end(), IsFaster);
-  const JudgedPlan* fastest = nullptr;
+  const ClassedPlan* fastest = nullptr;
   int looked_at = 0, alike = 0;
   double last_seconds = 0;
+  const auto look_at = [&](const ClassedPlan& plan) {
+    const double before = best.step_seconds;
+    judge.OrderedStepSeconds(moves.table_of(plan.replicas()), plan);
+    if (best.step_seconds < before) fastest = &plan;
+  };
   for (const JudgedPlan& plan : plans) {
     alike = plan.step_seconds < (1 + kAlikeSteps) * last_seconds ? alike + 1 : 1;
     if (alike > kMostAlike) continue;
@@ -45,15 +51,18 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
     if (stopped() || looked_at == kMostOrdered || plan.step_seconds > kNearUnordered * named.step_seconds)
       break;
     ++looked_at;
-    const double before = best.step_seconds;
-    judge.OrderedStepSeconds(moves.table_of(plan.plan.replicas()), plan.plan);
-    if (best.step_seconds < before) fastest = &plan;
+    look_at(plan.plan);
+  }
+  for (size_t i = 0; i < std::min(bundles.size(), kMostBundles) && !stopped(); ++i) {
+    if (bundles[i].estimated_seconds >= best.step_seconds) break;
+    ++looked_at;
+    look_at(bundles[i]);
   }
   if (fastest != nullptr) {
     moves.predict = [&](const StageTable& table, const ClassedPlan& plan) {
       return judge.OrderedStepSeconds(table, plan);
     };
-    LocalSearch(std::move(moves), stop).ImproveFrom(fastest->plan, best.step_seconds, kMostImproved);
+    LocalSearch(std::move(moves), stop).ImproveFrom(*fastest, best.step_seconds, kMostImproved);
   }
   if (best.step_seconds <= (1 - kLeastGain) * named.step_seconds) {
     best.orders = Describe(judge.orders(), named, best.step_seconds);

@@ -59,12 +59,12 @@ class Placing {
 
   // All of them; false if they have no place so.
   bool AddByBlocks(const std::vector<ShapedRoutes>& all) {
-    struct Stage {
+    struct PlacedUnit {
       int degree = 1, first_layer = 0, end_layer = 0, device_class = 0;
-      size_t route = 0, number = 0;
+      size_t route = 0, stage = 0;
     };
     std::vector<const ShapedRoutes*> routes;
-    std::vector<Stage> stages;
+    std::vector<PlacedUnit> units;
     std::vector<int> remaining(free_.size(), 0), last_host(free_.size(), -1);
     for (const ShapedRoutes& shaped : all) {
       for (int i = 0; i < shaped.routes; ++i) {
@@ -72,25 +72,26 @@ class Placing {
         for (size_t s = 0; s < shaped.shape.stages.size(); ++s) {
           const StageForm& form = shaped.shape.stages[s];
           const StageKind& kind = table_.kinds()[form.kind];
-          stages.push_back({kind.degree, layer, layer + form.layers, kind.device_class, routes.size(), s});
+          units.insert(units.end(), form.units,
+                       {kind.degree, layer, layer + form.layers, kind.device_class, routes.size(), s});
           layer += form.layers;
-          remaining[kind.device_class] += kind.degree;
+          remaining[kind.device_class] += kind.degree * form.units;
         }
         routes.push_back(&shaped);
       }
     }
     // The largest units first, as below.
-    std::stable_sort(stages.begin(), stages.end(), [](const Stage& a, const Stage& b) {
+    std::stable_sort(units.begin(), units.end(), [](const PlacedUnit& a, const PlacedUnit& b) {
       return std::tie(b.degree, a.first_layer, a.end_layer) < std::tie(a.degree, b.first_layer, b.end_layer);
     });
-    std::vector<std::vector<std::vector<int>>> devices(routes.size());
+    std::vector<DevicesOfStages> devices(routes.size());
     for (size_t r = 0; r < routes.size(); ++r) devices[r].resize(routes[r]->shape.stages.size());
-    for (const Stage& stage : stages) {
-      const int c = stage.device_class;
-      std::optional<std::vector<int>> taken = free_[c].Take(stage.degree, remaining[c], last_host[c]);
+    for (const PlacedUnit& unit : units) {
+      const int c = unit.device_class;
+      std::optional<std::vector<int>> taken = free_[c].Take(unit.degree, remaining[c], last_host[c]);
       if (!taken) return false;
-      remaining[c] -= stage.degree;
-      devices[stage.route][stage.number] = *std::move(taken);
+      remaining[c] -= unit.degree;
+      devices[unit.route][unit.stage].push_back(*std::move(taken));
     }
     for (size_t r = 0; r < routes.size(); ++r) Append(*routes[r], devices[r]);
     return true;
@@ -106,6 +107,8 @@ class Placing {
   Plan Take() { return std::move(plan_); }
 
  private:
+  using DevicesOfStages = std::vector<std::vector<std::vector<int>>>;  // of each unit of each stage
+
   bool AddRoute(const ShapedRoutes& routes) {
     const std::vector<StageForm>& stages = routes.shape.stages;
     std::vector<int> remaining = DevicesOf(table_, routes.shape), last_host(free_.size(), -1);
@@ -114,45 +117,57 @@ class Placing {
       std::vector<int> devices;
     };
     std::vector<Taken> taken;
-    for (const StageForm& stage : stages) {
-      const StageKind& kind = table_.kinds()[stage.kind];
+    DevicesOfStages devices(stages.size());
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const StageKind& kind = table_.kinds()[stages[s].kind];
       const int c = kind.device_class;
-      std::optional<std::vector<int>> devices = free_[c].Take(kind.degree, remaining[c], last_host[c]);
-      if (!devices) {
-        for (auto t = taken.rbegin(); t != taken.rend(); ++t)
-          free_[t->device_class].GiveBack(t->host, t->devices);
-        return false;
+      for (int u = 0; u < stages[s].units; ++u) {
+        std::optional<std::vector<int>> of_unit = free_[c].Take(kind.degree, remaining[c], last_host[c]);
+        if (!of_unit) {
+          for (auto t = taken.rbegin(); t != taken.rend(); ++t)
+            free_[t->device_class].GiveBack(t->host, t->devices);
+          return false;
+        }
+        remaining[c] -= kind.degree;
+        taken.push_back({c, last_host[c], *of_unit});
+        devices[s].push_back(*std::move(of_unit));
       }
-      remaining[c] -= kind.degree;
-      taken.push_back({c, last_host[c], *std::move(devices)});
     }
-    std::vector<std::vector<int>> devices;
-    for (Taken& one : taken) devices.push_back(std::move(one.devices));
     Append(routes, devices);
     return true;
   }
 
-  // A route of these, whose stages are on those devices.
-  void Append(const ShapedRoutes& routes, const std::vector<std::vector<int>>& devices) {
+  // A route of these, or a bundle, whose stages are on those devices.
+  void Append(const ShapedRoutes& routes, const DevicesOfStages& devices) {
     const PlanningProblem& problem = table_.problem();
     const std::vector<StageForm>& stages = routes.shape.stages;
-    Route route{{}, routes.micro_batches, problem.micro_batch_sizes[routes.shape.size]};
     const ModelConfig& model = problem.shape.model;
+    std::vector<int> first_units;  // of each stage
     BlockId first = 0;
     for (size_t s = 0; s < stages.size(); ++s) {
       const bool last = s + 1 == stages.size();
       const BlockId end =
           last ? BlockId(model.blocks()) : BlockId(first + stages[s].layers + (s == 0 ? 1 : 0));
-      Unit unit{.chunks = {{first, end}},
-                .activations = table_.kinds()[stages[s].kind].cost.activations,
-                .recompute = stages[s].recompute,
-                .window_layers = stages[s].windows};
-      for (const int d : devices[s]) unit.devices.push_back(problem.devices[d].name);
-      route.units.push_back(static_cast<int>(plan_.units.size()));
-      plan_.units.push_back(std::move(unit));
+      first_units.push_back(static_cast<int>(plan_.units.size()));
+      for (const std::vector<int>& of_unit : devices[s]) {
+        Unit unit{.chunks = {{first, end}},
+                  .activations = table_.kinds()[stages[s].kind].cost.activations,
+                  .recompute = stages[s].recompute,
+                  .window_layers = stages[s].windows};
+        for (const int d : of_unit) unit.devices.push_back(problem.devices[d].name);
+        plan_.units.push_back(std::move(unit));
+      }
       first = end;
     }
-    plan_.routes.push_back(std::move(route));
+    const int turns = routes.shape.routes();
+    for (int turn = 0; turn < turns; ++turn) {
+      Route route{{},
+                  routes.micro_batches / turns + (turn < routes.micro_batches % turns ? 1 : 0),
+                  problem.micro_batch_sizes[routes.shape.size]};
+      for (size_t s = 0; s < stages.size(); ++s)
+        route.units.push_back(first_units[s] + turn % stages[s].units);
+      plan_.routes.push_back(std::move(route));
+    }
   }
 
   const StageTable& table_;

@@ -4,7 +4,7 @@
 
 namespace medley {
 
-// The plan whose routes are `routes`, on devices of the table's problem: units on one host each, neighbours of a
+// The plan whose routes, or bundles, are `routes`, on devices of the table's problem: units on one host each, neighbours of a
 // route side by side where there is room, and hosts filled one after another. Routes for which no host has enough
 // devices left (degrees that do not divide hosts evenly) are taken out of `routes`, and the plan is then empty.
 Plan PlaceRoutes(const StageTable& table, std::vector<ShapedRoutes>& routes);

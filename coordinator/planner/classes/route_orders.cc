@@ -1,6 +1,7 @@
 #include "coordinator/planner/classes/route_orders.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -16,14 +17,29 @@
 namespace medley {
 namespace {
 
-// Makes room on the devices of a route for what other replicas keep of its optimizer's state.
-void LeaveToOthers(const Plan& alone, double optimizer_share, PlanningProblem& problem) {
+// Of the units of a plan that hold each block.
+std::vector<int> HoldersOfBlocks(const Plan& plan, const ModelConfig& model) {
+  std::vector<int> holders(model.blocks(), 0);
+  for (const Unit& unit : plan.units) {
+    for (const BlockRange& chunk : unit.chunks) {
+      for (BlockId block = chunk.first; block < chunk.end; ++block) ++holders[block.value()];
+    }
+  }
+  return holders;
+}
+
+// Makes room on the devices of some routes for what others that hold their blocks keep of the optimizer's state.
+void LeaveToOthers(const Plan& alone, const std::vector<int>& holders, PlanningProblem& problem) {
   size_t device = 0;
-  for (size_t s = 0; s < alone.units.size(); ++s) {
+  for (size_t u = 0; u < alone.units.size(); ++u) {
+    const BlockRange& blocks = alone.units[u].chunks[0];
+    const int fewest =
+        *std::min_element(holders.begin() + blocks.first.value(), holders.begin() + blocks.end.value());
     const Bytes optimizer =
-        MemoryOfRank(alone, FirstRankOf(alone, static_cast<int>(s)), problem.shape).optimizer;
-    const Bytes others = {static_cast<int64_t>((1 - optimizer_share) * static_cast<double>(optimizer.value))};
-    for (size_t rank = 0; rank < alone.units[s].devices.size(); ++rank) {
+        MemoryOfRank(alone, FirstRankOf(alone, static_cast<int>(u)), problem.shape).optimizer;
+    const Bytes others = {
+        static_cast<int64_t>((1 - OwnShare(fewest)) * static_cast<double>(optimizer.value))};
+    for (size_t rank = 0; rank < alone.units[u].devices.size(); ++rank) {
       DeviceCost& cost = problem.devices[device++];
       cost.room.memory += others;
       for (ShareCost& share : cost.shares) share.room.memory += others;
@@ -33,19 +49,27 @@ void LeaveToOthers(const Plan& alone, double optimizer_share, PlanningProblem& p
 
 }  // namespace
 
-RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, int route, Schedule schedule) const {
-  const Plan alone = PartOfPlan(plan, {route});
+RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<int>& routes,
+                                            Schedule schedule) const {
+  const bool is_bundle = routes.size() > 1;
+  // By the schedules with names a unit keeps as much for each of its routes as if it had no others.
+  if (is_bundle && schedule != Schedule::kListed) return {};
+  const Plan alone = PartOfPlan(plan, routes);
   std::vector<int> devices;
   for (const Unit& unit : alone.units) {
     for (const std::string& name : unit.devices) devices.push_back(predictor_.DeviceNamed(name));
   }
   PlanningProblem problem = OnDevices(predictor_.problem(), devices);
-  if (plan.shards_optimizer) LeaveToOthers(alone, OwnShare(static_cast<int>(plan.routes.size())), problem);
+  if (plan.shards_optimizer) LeaveToOthers(alone, HoldersOfBlocks(plan, problem.shape.model), problem);
   const auto orders_of = [&](Schedule named) { return ScheduleOrders(named, NominalPipeline(alone)); };
-  Orders orders{orders_of(Schedule::kOneForwardOneBackward)};
-  const absl::StatusOr<double> seconds = PredictStepSeconds(problem, alone);
-  if (!seconds.ok() || !HasPipeline(alone)) return orders;
-  const double below = *seconds * (1 - kLeastGain);
+  Orders orders;
+  double below = std::numeric_limits<double>::infinity();
+  if (!is_bundle) {
+    orders.of_units = orders_of(Schedule::kOneForwardOneBackward);
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, alone);
+    if (!seconds.ok() || !HasPipeline(alone)) return orders;
+    below = *seconds * (1 - kLeastGain);
+  }
   std::optional<PredictedPlan> faster;
   if (schedule == Schedule::kListed) {
     faster = WithSynthesisedOrder(problem, alone, below);
@@ -57,15 +81,19 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, int route, Schedul
   }
   if (!faster) return orders;
   orders = {{}, true};
-  for (Unit& unit : faster->plan.units) orders.of_stages.push_back(std::move(unit.order));
+  for (Unit& unit : faster->plan.units) orders.of_units.push_back(std::move(unit.order));
   return orders;
 }
 
-const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, int route, Schedule schedule) {
-  const std::string kind = absl::StrCat(predictor_.KindOf(plan, route), "#", plan.routes[route].micro_batches,
-                                        "/", plan.shards_optimizer ? plan.routes.size() : 1);
+const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, const std::vector<int>& routes,
+                                                 Schedule schedule) {
+  // Those of a bundle take long to find, and of its many messages a few more stay within hosts, or fewer.
+  const bool is_bundle = routes.size() > 1;
+  const std::string kind = absl::StrCat(predictor_.KindOf(plan, routes, /*by_hosts=*/!is_bundle), "#",
+                                        plan.routes[routes.front()].micro_batches, "/",
+                                        plan.shards_optimizer ? plan.routes.size() : 1);
   const auto [place, is_new] = known_.try_emplace({schedule, kind});
-  if (is_new) place->second = FindOrders(plan, route, schedule);
+  if (is_new) place->second = FindOrders(plan, routes, schedule);
   return place->second;
 }
 
@@ -74,12 +102,13 @@ std::optional<OrderedPlan> RouteOrders::Order(const Plan& plan, Schedule schedul
   if (std::any_of(plan.units.begin(), plan.units.end(), has_windows)) return std::nullopt;
   std::vector<UnitOrder> of_units(plan.units.size());
   std::set<const Orders*> kinds, faster;
-  for (size_t r = 0; r < plan.routes.size(); ++r) {
-    const Route& route = plan.routes[r];
-    const Orders& orders = OrdersOf(plan, static_cast<int>(r), schedule);
+  for (const std::vector<int>& routes : RoutesThatMeet(plan)) {
+    const Orders& orders = OrdersOf(plan, routes, schedule);
+    if (orders.of_units.empty()) return std::nullopt;
     kinds.insert(&orders);
     if (orders.is_faster) faster.insert(&orders);
-    for (size_t s = 0; s < route.units.size(); ++s) of_units[route.units[s].value()] = orders.of_stages[s];
+    const std::vector<UnitId> units = UnitsOf(plan, routes);
+    for (size_t u = 0; u < units.size(); ++u) of_units[units[u].value()] = orders.of_units[u];
   }
   if (faster.empty()) return std::nullopt;
   OrderedPlan ordered{plan, static_cast<int>(kinds.size()), static_cast<int>(faster.size())};

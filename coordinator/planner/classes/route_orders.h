@@ -16,25 +16,26 @@ struct OrderedPlan {
   int kinds = 0, faster_kinds = 0;  // of routes; and those of them that have another order than 1F1B's
 };
 
-// Other orders of passes than 1F1B's for plans of many alike routes: each route has the one that was found for one of its kind by
-// itself, as if there were no sums. Where none fits or is faster, it keeps 1F1B's.
+// Other orders of passes than 1F1B's for plans of many alike routes: each route, with those that share its units, has the one that was
+// found for such routes by themselves, as if there were no sums. Where none fits or is faster, it keeps 1F1B's.
 class RouteOrders {
  public:
   // `predictor` must outlive it.
   explicit RouteOrders(AlikeRoutePredictor& predictor) : predictor_(predictor) {}
 
   // `plan`, of 1F1B, which fits and can be predicted here, in the order of `schedule`, or, of kListed, in orders that are synthesised
-  // (coordinator/planner/techniques/orders.h); none: no kind of its routes gains by them. What the plan takes with sums only its prediction
+  // (coordinator/planner/techniques/orders.h); none: no kind of its routes gains by them, or routes that share units have none that fits. What the plan takes with sums only its prediction
   // tells. Equal plans get equal orders.
   std::optional<OrderedPlan> Order(const Plan& plan, Schedule schedule);
 
  private:
   struct Orders {
-    std::vector<UnitOrder> of_stages;
+    std::vector<UnitOrder>
+        of_units;            // as the routes come to them (UnitsOf); none: routes that share units have none
     bool is_faster = false;  // than 1F1B
   };
-  const Orders& OrdersOf(const Plan& plan, int route, Schedule schedule);
-  Orders FindOrders(const Plan& plan, int route, Schedule schedule) const;
+  const Orders& OrdersOf(const Plan& plan, const std::vector<int>& routes, Schedule schedule);
+  Orders FindOrders(const Plan& plan, const std::vector<int>& routes, Schedule schedule) const;
 
   AlikeRoutePredictor& predictor_;
   std::map<std::pair<Schedule, std::string>, Orders> known_;  // by kind of route

@@ -3,15 +3,27 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace medley {
+
+bool RouteShape::is_bundle() const {
+  return std::any_of(stages.begin(), stages.end(), [](const StageForm& stage) { return stage.units > 1; });
+}
+
+int RouteShape::routes() const {
+  int routes = 1;
+  for (const StageForm& stage : stages) routes = std::lcm(routes, stage.units);
+  return routes;
+}
 
 bool SameShape(const RouteShape& a, const RouteShape& b) {
   return a.size == b.size && std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
                                         [](const StageForm& x, const StageForm& y) {
                                           return x.kind == y.kind && x.layers == y.layers &&
-                                                 x.recompute == y.recompute && x.windows == y.windows;
+                                                 x.recompute == y.recompute && x.windows == y.windows &&
+                                                 x.units == y.units;
                                         });
 }
 
@@ -21,23 +33,26 @@ bool FitWithLeast(StageTable& table, RouteShape& shape) {
 }
 
 void NumberStages(RouteShape& shape) {
-  const int count = static_cast<int>(shape.stages.size());
-  for (int s = 0; s < count; ++s) {
-    StageForm& stage = shape.stages[s];
-    stage = {.kind = stage.kind,
-             .size = shape.size,
-             .layers = stage.layers,
-             .first = s == 0,
-             .from_end = count - s};
+  // A micro-batch is under way for as long as all stages from this one on need for it, during which each unit begins as many as
+  // there are units from there on for each of this stage's.
+  int units_from_here = 0;
+  for (auto stage = shape.stages.rbegin(); stage != shape.stages.rend(); ++stage) {
+    units_from_here += stage->units;
+    *stage = {.kind = stage->kind,
+              .size = shape.size,
+              .layers = stage->layers,
+              .first = stage + 1 == shape.stages.rend(),
+              .from_end = (units_from_here + stage->units - 1) / stage->units,
+              .units = stage->units};
   }
 }
 
-// Each layer to where the pass then is the shortest: passes grow with layers.
+// Each layer to where a micro-batch then takes least of the units' time: passes grow with layers.
 bool DealLayers(StageTable& table, RouteShape& shape) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto pass_seconds = [&](StageForm stage, int layers) {
     stage.layers = layers;
-    return table.FitWithLeast(stage) ? table.PassSeconds(stage) : kNever;
+    return table.FitWithLeast(stage) ? table.PassSeconds(stage) / stage.units : kNever;
   };
   int left = table.problem().shape.model.layers;
   std::vector<double> next;
@@ -61,7 +76,7 @@ std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape) {
   std::vector<int> devices(table.classes().size(), 0);
   for (const StageForm& stage : shape.stages) {
     const StageKind& kind = table.kinds()[stage.kind];
-    devices[kind.device_class] += kind.degree;
+    devices[kind.device_class] += kind.degree * stage.units;
   }
   return devices;
 }
@@ -91,7 +106,7 @@ RouteClock::RouteClock(const StageTable& table, RouteShape shape, std::vector<do
     const StageKind& kind = table.kinds()[stages[s].kind];
     const int on_host = table.classes()[kind.device_class].most_on_host;
     const int host = placed[kind.device_class] / on_host;
-    placed[kind.device_class] += kind.degree;
+    placed[kind.device_class] += kind.degree * stages[s].units;
     if (s > 0) {
       const bool same_host = class_before == kind.device_class && host == host_before;
       message_.push_back(table.MessageSeconds(stages[s - 1].kind, stages[s].kind, shape_.size, same_host));
@@ -99,10 +114,14 @@ RouteClock::RouteClock(const StageTable& table, RouteShape shape, std::vector<do
     host_before = host;
     class_before = kind.device_class;
   }
-  const int count = static_cast<int>(stages.size()), tabulated = count == 1 ? 2 : 2 * count + 2;
+  int units = 0;
+  for (const StageForm& stage : stages) units += stage.units;
+  const int turn = shape_.routes(), count = (units + turn - 1) / turn * turn,
+            tabulated = count == 1 ? 2 : 2 * count + 2;
   last_backwards_.resize(tabulated);
   const std::vector<double>&last = Simulated(tabulated), &before = Simulated(tabulated - count);
-  for (int s = 0; s < count; ++s) period_seconds_ = std::max(period_seconds_, (last[s] - before[s]) / count);
+  for (size_t s = 0; s < stages.size(); ++s)
+    period_seconds_ = std::max(period_seconds_, (last[s] - before[s]) / count);
 }
 
 const std::vector<double>& RouteClock::Simulated(int micro_batches) const {
@@ -112,40 +131,58 @@ const std::vector<double>& RouteClock::Simulated(int micro_batches) const {
 }
 
 std::vector<double> RouteClock::Simulate(int micro_batches) const {
+  struct Unit {
+    int stage = 0, place = 0, count = 0;  // of its micro-batches
+    int forwards = 0, backwards = 0;      // that have been run
+    double free = 0;
+  };
   const int stages = static_cast<int>(forward_.size());
-  std::vector<double> free(stages, 0);
-  std::vector<int> forwards(stages, 0), backwards(stages, 0);  // that have been run
+  std::vector<Unit> units;
+  for (int s = 0; s < stages; ++s) {
+    const int all = shape_.stages[s].units;
+    for (int place = 0; place < all; ++place)
+      units.push_back({s, place, std::max(0, micro_batches - place + all - 1) / all});
+  }
+  constexpr double kNotYet = -1;
   // By stage and micro-batch.
-  std::vector<double> forward_end(static_cast<size_t>(stages) * micro_batches),
-      backward_end(forward_end.size());
+  std::vector<double> forward_end(static_cast<size_t>(stages) * micro_batches, kNotYet),
+      backward_end(forward_end.size(), kNotYet);
   bool moved = true;
   while (moved) {
     moved = false;
-    for (int s = 0; s < stages; ++s) {
+    for (Unit& unit : units) {
+      const int s = unit.stage;
+      const StageForm& stage = shape_.stages[s];
       const size_t own = static_cast<size_t>(s) * micro_batches;
-      const int under_way = std::min(stages - s, micro_batches);
+      const int under_way = std::min(stage.from_end, unit.count);
       for (;;) {
-        int &forward = forwards[s], &backward = backwards[s];
-        const bool is_forward = forward < micro_batches && forward - backward < under_way;
+        const int forward = unit.place + unit.forwards * stage.units,
+                  backward = unit.place + unit.backwards * stage.units;
+        const bool is_forward = unit.forwards < unit.count && unit.forwards - unit.backwards < under_way;
         if (is_forward) {
-          if (s > 0 && forwards[s - 1] <= forward) break;
-          const double ready = s > 0 ? forward_end[own - micro_batches + forward] + message_[s - 1] : 0;
-          free[s] = std::max(free[s], ready) + forward_[s];
-          if (forward == 0) free[s] = std::max(free[s], first_forward_seconds_[s]);
-          forward_end[own + forward++] = free[s];
+          const double sent = s > 0 ? forward_end[own - micro_batches + forward] : 0;
+          if (sent == kNotYet) break;
+          const double ready = s > 0 ? sent + message_[s - 1] : 0;
+          unit.free = std::max(unit.free, ready) + forward_[s];
+          if (unit.forwards == 0) unit.free = std::max(unit.free, first_forward_seconds_[s]);
+          forward_end[own + forward] = unit.free;
+          ++unit.forwards;
         } else {
-          if (backward == micro_batches) break;
+          if (unit.backwards == unit.count) break;
           const bool last = s == stages - 1;
-          if (!last && backwards[s + 1] <= backward) break;
-          const double ready = last ? 0 : backward_end[own + micro_batches + backward] + message_[s];
-          free[s] = std::max(free[s], ready) + backward_[s];
-          backward_end[own + backward++] = free[s];
+          const double sent = last ? 0 : backward_end[own + micro_batches + backward];
+          if (sent == kNotYet) break;
+          unit.free = std::max(unit.free, last ? 0 : sent + message_[s]) + backward_[s];
+          backward_end[own + backward] = unit.free;
+          ++unit.backwards;
         }
         moved = true;
       }
     }
   }
-  return free;
+  std::vector<double> last_backwards(stages, 0);
+  for (const Unit& unit : units) last_backwards[unit.stage] = std::max(last_backwards[unit.stage], unit.free);
+  return last_backwards;
 }
 
 double RouteClock::LastBackwardSeconds(int stage, int micro_batches) const {

@@ -6,9 +6,16 @@
 namespace medley {
 
 // A route by what its time depends on: its stages, front to back. Many routes of a plan may have one shape.
+//
+// Where stages have several units side by side it is a *bundle*: as many routes of a plan as there are ways to go round, which share
+// units. Its j-th micro-batch is on the unit j modulo the stage's units of each stage.
 struct RouteShape {
   int size = 0;  // of the micro-batches, index into PlanningProblem::micro_batch_sizes
   std::vector<StageForm> stages;
+
+  bool is_bundle() const;
+  // After so many micro-batches all units are in their turn again: routes of a plan that it is. 1: it is one.
+  int routes() const;
 };
 
 bool SameShape(const RouteShape& a, const RouteShape& b);
@@ -25,7 +32,7 @@ std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape);
 double WaySeconds(const StageTable& table, const RouteShape& shape);
 
 // When the stages of a route under 1F1B have run their last backwards: each forward and backward waits for its
-// message and for the one before it on its stage. Messages of a route do not slow each other down here.
+// message and for the one before it on its unit. Messages of a route do not slow each other down here.
 class RouteClock {
  public:
   // `first_forward_seconds`: by stage, before which its first forward does not end; or none.

@@ -138,7 +138,7 @@ double StageTable::ForwardSeconds(const StageForm& stage) const {
   const BlockTimes& times = kind.cost.times[stage.size];
   double layers = stage.layers * times.layer.forward_seconds;
   if (CountsCopies(stage)) {
-    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share_);
+    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share(stage));
     layers = std::max(layers, copies.forward_fetched * kind.FetchSeconds());
   }
   return layers + (stage.first ? times.embedding.forward_seconds : 0) +
@@ -158,7 +158,7 @@ double StageTable::BackwardSeconds(const StageForm& stage) const {
   const double again = kind.layer_recompute_seconds[stage.size][static_cast<int>(stage.recompute)];
   double layers = stage.layers * (times.layer.backward_seconds + again);
   if (CountsCopies(stage)) {
-    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share_);
+    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share(stage));
     layers = std::max({layers, copies.backward_fetched * kind.FetchSeconds(),
                        copies.backward_stored * kind.StoreSeconds()});
   }
@@ -174,10 +174,10 @@ int64_t StageTable::Parameters(const StageForm& stage) const {
 
 double StageTable::UpdateSeconds(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
-  const double updates =
-      optimizer_share_ * static_cast<double>(Parameters(stage)) * kind.cost.update_seconds_per_parameter;
+  const double updates = optimizer_share(stage) * static_cast<double>(Parameters(stage)) *
+                         kind.cost.update_seconds_per_parameter;
   if (!CountsCopies(stage)) return updates;
-  const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share_);
+  const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share(stage));
   return std::max(
       {updates, copies.end_fetched * kind.FetchSeconds(), copies.end_stored * kind.StoreSeconds()});
 }
@@ -238,7 +238,7 @@ bool StageTable::Fits(const StageForm& stage) {
   // A bound takes what others hold for as little as it can be.
   const int windows = host_layers_ == HostLayers::kCopiesFree ? 0 : stage.windows;
   memory.optimizer =
-      OptimizerBytes(memory.optimizer, windows, kind.layer, layers_summed_alone_, optimizer_share_);
+      OptimizerBytes(memory.optimizer, windows, kind.layer, layers_summed_alone_, optimizer_share(stage));
   return medley::Fits(memory, kind.room);
 }
 
@@ -246,7 +246,8 @@ bool StageTable::Fits(const StageForm& stage) {
 bool StageTable::MayLiveOnHost(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
   if (kind.fetch_bytes_per_second == 0 || stage.layers <= kFewestWindows) return false;
-  const double needed = static_cast<double>(stage.layers * kind.layer.value) * (2 + 2 * optimizer_share_);
+  const double needed =
+      static_cast<double>(stage.layers * kind.layer.value) * (2 + 2 * optimizer_share(stage));
   return kind.host_memory == Bytes{0} || needed <= static_cast<double>(kind.host_memory.value);
 }
 
@@ -279,11 +280,20 @@ int StageTable::MostWindows(StageForm stage) {
   return known = low;
 }
 
-int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompute recompute) {
-  const std::tuple key = {kind, size, first, from_end, recompute};
+double StageTable::optimizer_share(const StageForm& stage) const {
+  return problem_.constraints.saves_memory ? optimizer_share_ * OwnShare(stage.units) : optimizer_share_;
+}
+
+int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompute recompute, int units) {
+  const std::tuple key = {kind, size, first, from_end, recompute, units};
   const auto known = most_layers_.find(key);
   if (known != most_layers_.end()) return known->second;
-  StageForm stage{.kind = kind, .size = size, .first = first, .from_end = from_end, .recompute = recompute};
+  StageForm stage{.kind = kind,
+                  .size = size,
+                  .first = first,
+                  .from_end = from_end,
+                  .recompute = recompute,
+                  .units = units};
   const auto fits = [&](int layers) {
     stage.layers = layers;
     return Fits(stage);
@@ -291,7 +301,7 @@ int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompu
   int low = -1, high = problem_.shape.model.layers;
   // One place further from the end more is under way, and no more fits; often as much does. The last stage has the head.
   if (from_end > 2) {
-    high = MostLayers(kind, size, first, from_end - 1, recompute);
+    high = MostLayers(kind, size, first, from_end - 1, recompute, units);
     if (high < 0 || fits(high)) low = high;
   }
   while (low < high) {
@@ -305,11 +315,12 @@ int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompu
   return most_layers_[key] = low;
 }
 
-std::vector<std::pair<Recompute, int>> StageTable::Recomputes(int kind, int size, bool first, int from_end) {
+std::vector<std::pair<Recompute, int>> StageTable::Recomputes(int kind, int size, bool first, int from_end,
+                                                              int units) {
   std::vector<std::pair<Recompute, int>> all;
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
-    all.push_back({recompute, MostLayers(kind, size, first, from_end, recompute)});
+    all.push_back({recompute, MostLayers(kind, size, first, from_end, recompute, units)});
     if (all.back().second == problem_.shape.model.layers) break;
   }
   return all;
@@ -326,7 +337,7 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
     least = saving;
     least_seconds = seconds;
   };
-  const auto all = Recomputes(stage.kind, stage.size, stage.first, stage.from_end);
+  const auto all = Recomputes(stage.kind, stage.size, stage.first, stage.from_end, stage.units);
   for (const auto& [recompute, layers] : all) {
     if (stage.layers > layers) continue;
     consider({recompute, 0});

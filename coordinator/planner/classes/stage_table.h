@@ -49,9 +49,11 @@ struct StageForm {
   int size = 0;        // index into PlanningProblem::micro_batch_sizes
   int layers = 1;      // 0: the embedding alone, or the head
   bool first = false;  // has the embedding
-  int from_end = 1;    // 1: the last of its route, with the head
+  // 1: the last of its route, with the head. A unit of it has so many micro-batches under way at most.
+  int from_end = 1;
   Recompute recompute = Recompute::kNone;
   int windows = 0;  // of layers in host memory; 0: they live on the devices
+  int units = 1;    // that hold it side by side, and take micro-batches in turn
 };
 
 // What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
@@ -85,7 +87,8 @@ class StageMemories {
 // Times and memory of stages under 1F1B, of a problem of many devices. Keeps a reference to the problem.
 class StageTable {
  public:
-  // `optimizer_share`: of the optimizer's state of what a stage holds, what it carries itself (ZeRO-1); 1: all of it.
+  // `optimizer_share`: of the optimizer's state of what a stage of one unit holds, what it carries itself (ZeRO-1); 1: all of it. Of more
+  // units each carries a part of that, where plans may save memory.
   // `only_degree`: of all stages; 0: any.
   // `memories`: of the problem; must outlive it.
   StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, StageMemories& memories,
@@ -95,6 +98,7 @@ class StageTable {
   const std::vector<DeviceClass>& classes() const { return classes_; }
   const std::vector<StageKind>& kinds() const { return kinds_; }
   double optimizer_share() const { return optimizer_share_; }
+  double optimizer_share(const StageForm& stage) const;
 
   double ForwardSeconds(const StageForm& stage) const;   // with copies that take longer
   double BackwardSeconds(const StageForm& stage) const;  // likewise, and with what it recomputes
@@ -115,11 +119,12 @@ class StageTable {
   double UpdateSeconds(const StageForm& stage) const;  // with what it copies at the end of a step
 
   // The most layers that fit, by what is recomputed; -1: not even a stage without any.
-  int MostLayers(int kind, int size, bool first, int from_end, Recompute recompute);
+  int MostLayers(int kind, int size, bool first, int from_end, Recompute recompute, int units = 1);
   HostLayers host_layers() const { return host_layers_; }
   // What such a stage may recompute, what takes the least time first, and the most layers that then fit; none
   // behind that with which all do.
-  std::vector<std::pair<Recompute, int>> Recomputes(int kind, int size, bool first, int from_end);
+  std::vector<std::pair<Recompute, int>> Recomputes(int kind, int size, bool first, int from_end,
+                                                    int units = 1);
   // What such a stage does to need less memory that takes the least time of what fits; none if nothing does.
   std::optional<UnitSaving> LeastSaving(StageForm stage);
   // Has it do that; false, and it is as it was, if nothing fits.
@@ -146,7 +151,7 @@ class StageTable {
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t tied_parameters_ = 0, embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
   StageMemories& memories_;
-  std::map<std::tuple<int, int, bool, int, Recompute>, int> most_layers_;
+  std::map<std::tuple<int, int, bool, int, Recompute, int>, int> most_layers_;
   std::map<std::tuple<int, int, bool, Recompute>, int> most_windows_;  // those that were found last
 };
 

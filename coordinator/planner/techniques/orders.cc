@@ -21,7 +21,7 @@ using Kind = UnitOp::Kind;
 
 // Passes simulated for one plan, about, and how often memory is lent less where what was found does not fit.
 constexpr int64_t kWorkLimit = 500'000;
-constexpr int kAttempts = 4;
+constexpr int kAttempts = 6;
 
 // Lends units that do not fit `times` as much less as they lack. Whether all fit.
 bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan, double times,
