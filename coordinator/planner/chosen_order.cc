@@ -3,6 +3,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/predictor/predict.h"
+
 namespace medley {
 
 void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
@@ -19,6 +23,12 @@ void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan
     return;
   }
   chosen.orders = DescribeOrder(problem, *best, named, chosen.proven_optimal);
+  // Why the named plan saves memory is no reason of another one.
+  if (!chosen.fitting.empty() && !(WithoutOrders(best->plan) == WithoutOrders(chosen.plan))) {
+    const absl::StatusOr<StepPrediction> prediction = PredictStep(problem, best->plan);
+    chosen.fitting =
+        prediction.ok() ? absl::StrJoin(DescribeSaving(problem, best->plan, *prediction), "; ") : "";
+  }
   chosen.plan = std::move(best->plan);
   chosen.step_seconds = best->step_seconds;
   chosen.proven_optimal = false;

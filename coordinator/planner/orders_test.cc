@@ -248,5 +248,20 @@ TEST_CASE("whatever the problem, an order is valid, fits, is faster, and is foun
   CHECK(ordered > 10);
 }
 
+TEST_CASE("a plan that is chosen for its order is told to save only what it saves itself", "[property]") {
+  int ordered = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    PlanningProblem problem = RandomProblem(seed, {.min_devices = 2, .max_devices = 3});
+    problem.constraints.saves_memory = problem.constraints.synthesised_orders = true;
+    const auto chosen = ChoosePlan(problem);
+    if (!chosen.ok() || chosen->plan.schedule != Schedule::kListed) continue;
+    ++ordered;
+    if (!chosen->plan.shards_optimizer)
+      CHECK_THAT(chosen->fitting, !Catch::Contains("share the optimizer's state"));
+  }
+  CHECK(ordered > 5);
+}
+
 }  // namespace
 }  // namespace medley

@@ -76,6 +76,16 @@ std::optional<PredictedPlan> BestAhead(const PlanningProblem& problem, Plan plan
 
 }  // namespace
 
+Plan WithoutOrders(Plan plan) {
+  plan.schedule = Schedule::kOneForwardOneBackward;
+  plan.post_validation = false;
+  for (Unit& unit : plan.units) {
+    unit.order.clear();
+    unit.forwards_ahead = -1;
+  }
+  return plan;
+}
+
 bool HasPipeline(const Plan& plan) {
   return std::any_of(plan.routes.begin(), plan.routes.end(),
                      [](const Route& route) { return route.units.size() > 1; });
@@ -131,13 +141,7 @@ std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& c
     return absl::StrFormat("%.1f %%", 100 * (seconds / chosen.step_seconds - 1));
   };
   std::string text = "synthesised: predicted ";
-  Plan same = chosen.plan;
-  same.schedule = Schedule::kOneForwardOneBackward;
-  same.post_validation = false;
-  for (Unit& unit : same.units) {
-    unit.order.clear();
-    unit.forwards_ahead = -1;
-  }
+  const Plan same = WithoutOrders(chosen.plan);
   const absl::StatusOr<double> seconds = PredictStepSeconds(problem, same);
   if (seconds.ok() && !(same == named.plan) && FitsMemory(problem, same))
     absl::StrAppend(&text, faster_than(*seconds), " faster than the same plan under 1f1b, and ");

@@ -17,6 +17,9 @@ struct PredictedPlan {
   double step_seconds = 0;
 };
 
+// The same plan under 1F1B.
+Plan WithoutOrders(Plan plan);
+
 // Whether units run passes for one another, so that their order may matter.
 bool HasPipeline(const Plan& plan);
 
