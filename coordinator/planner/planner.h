@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
+#include "runtime/base/stop_flag.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/memory.h"
@@ -26,7 +27,7 @@ struct SearchLimits {
   // the other limits, or with Cancelled if there is none. Must not become false again while planning is under way.
   const std::atomic<bool>* stop = nullptr;
 
-  bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+  bool stopped() const { return IsStopped(stop); }
 };
 
 // Beyond so many devices plans are made by classes of devices (coordinator/planner/classes) alone: those of a class are no

@@ -20,6 +20,7 @@
 #include "coordinator/planner/classes/lower_bound.h"
 #include "coordinator/planner/classes/order_plans.h"
 #include "coordinator/predictor/alike_routes.h"
+#include "runtime/base/stop_flag.h"
 
 namespace medley {
 namespace {
@@ -141,7 +142,7 @@ class Planning {
     ClassSearch search;
   };
 
-  bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
+  bool stopped() const { return IsStopped(stop_); }
   bool found_any() const { return judge_.found_any(); }
 
   using SumModels = std::map<std::pair<int, int>, SumModel>;  // by replicas and the least degree

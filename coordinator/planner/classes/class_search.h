@@ -10,6 +10,7 @@
 #include "coordinator/planner/classes/price_shapes.h"
 #include "coordinator/planner/classes/resources.h"
 #include "coordinator/planner/classes/sum_model.h"
+#include "runtime/base/stop_flag.h"
 
 namespace medley {
 
@@ -66,7 +67,7 @@ class ClassSearch {
   int Add(RouteShape shape);
   // Adds shapes that are worth more than that at such prices of devices; how many are new.
   int Price(double seconds, const std::vector<double>& device_prices, double least_worth);
-  bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
+  bool stopped() const { return IsStopped(stop_); }
   void Spread(const ShapePricing& pricing, double most_pass_seconds, const std::vector<double>& device_prices,
               RouteShape& shape) const;
   std::vector<double> LeastPrices() const;

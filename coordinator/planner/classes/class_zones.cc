@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/stop_flag.h"
 
 namespace medley {
 namespace {
@@ -87,7 +88,7 @@ class ZoneSearch {
   }
 
  private:
-  bool Stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
+  bool Stopped() const { return IsStopped(stop_); }
   int DevicesOfRoute(int device_class) const { return table_.classes()[device_class].devices / routes_; }
 
   std::vector<Zones> Beginnings() {

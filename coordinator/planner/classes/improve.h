@@ -9,6 +9,7 @@
 #include "coordinator/planner/classes/deal_micro_batches.h"
 #include "coordinator/planner/classes/resources.h"
 #include "coordinator/planner/classes/sum_model.h"
+#include "runtime/base/stop_flag.h"
 
 namespace medley {
 
@@ -49,7 +50,7 @@ class LocalSearch {
     StageTable* table = nullptr;
   };
 
-  bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
+  bool stopped() const { return IsStopped(stop_); }
   // With micro-batches; empty: there are not as many devices, something does not fit, or it is no plan.
   Candidate Dealt(Routes routes);
   std::vector<Candidate> Neighbours(StageTable& table, const ClassedPlan& plan);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/techniques/orders.h"
+#include "runtime/base/stop_flag.h"
 
 namespace medley {
 namespace {
@@ -33,7 +34,7 @@ std::string Describe(const std::string& orders, const PlanByClass& named, double
 
 void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> plans,
                  const std::vector<ClassedPlan>& bundles, const std::atomic<bool>* stop, PlanByClass& best) {
-  const auto stopped = [&] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
+  const auto stopped = [&] { return IsStopped(stop); };
   const PlanByClass named = best;
   std::stable_sort(plans.begin(), plans.end(), IsFaster);
   const ClassedPlan* fastest = nullptr;

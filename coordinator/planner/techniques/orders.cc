@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/techniques/order_problem.h"
 #include "coordinator/predictor/predict.h"
+#include "runtime/base/stop_flag.h"
 #include "runtime/ir/plan/unit_op.h"
 #include "runtime/ir/program/evaluate_orders.h"
 #include "runtime/ir/program/memory.h"
@@ -122,7 +123,7 @@ std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
                                              const PredictedPlan& named, const std::atomic<bool>* stop) {
   std::optional<PredictedPlan> best;
   for (const PredictedPlan& each : plans) {
-    if (stop != nullptr && stop->load(std::memory_order_relaxed)) break;
+    if (IsStopped(stop)) break;
     const bool may_go_ahead = problem.constraints.post_validation && MayGoAhead(each.plan);
     for (const OrderGoal goal : {OrderGoal::kMakespan, OrderGoal::kPeriod}) {
       if (goal == OrderGoal::kPeriod && !may_go_ahead) continue;

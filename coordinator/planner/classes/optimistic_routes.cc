@@ -1,0 +1,62 @@
+#include "coordinator/planner/classes/optimistic_routes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "coordinator/planner/classes/sum_floor.h"
+
+namespace medley {
+
+Trips TripsOf(int micro_batches, int most_stages) {
+  const int ways = (micro_batches - 1) / most_stages;
+  return ways == 0 ? Trips{} : Trips{1 + ways, (micro_batches - 1) % most_stages};
+}
+
+PlanKind::PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
+                   StageMemories& memories, HostLayers host_layers, int most_stages, RouteCount routes,
+                   bool shards_optimizer)
+    : table_(problem, classes, memories,
+             // No replica carries less of it: the tied embedding may have two holders a route.
+             shards_optimizer ? 0.5 / routes.most : 1, host_layers),
+      routes_(routes),
+      shards_optimizer_(shards_optimizer),
+      pricings_(PricingsOf(table_, most_stages)) {
+  const SumFloor floor(problem, routes.least);
+  if (!floor.knows() || pricings_.empty()) return;
+  const double part = shards_optimizer ? 0.5 : 1;  // the other half gathers
+  sum_seconds_ = pricings_.front().SumSeconds([&](const StageForm& stage) {
+    return part * floor.Seconds(static_cast<double>(table_.Parameters(stage)),
+                                table_.kinds()[stage.kind].degree,
+                                stage.layers + 3);  // and what is outside of layers
+  });
+}
+
+double PlanKind::WayOf(const RouteShape& shape, Trips trips) const {
+  const StageForm& first = shape.stages.front();
+  const double sums = sum_seconds_.empty() ? 0 : SumsOf(first), gathers = shards_optimizer_ ? sums : 0;
+  return trips.ways * WaySeconds(table_, shape) + trips.first_passes * table_.PassSeconds(first) +
+         std::max(0.0, sums - table_.BackwardSeconds(first)) +
+         std::max(0.0, gathers - table_.ForwardSeconds(first));
+}
+
+double PlanKind::MostMicroBatches(const RouteShape& shape, double seconds) const {
+  const double left = seconds - WayOf(shape, {});
+  if (left < 0) return 0;
+  double most = std::numeric_limits<double>::infinity();
+  for (const StageForm& stage : shape.stages) {
+    const double pass = table_.PassSeconds(stage),
+                 ahead = (stage.from_end - 1) * table_.ForwardSeconds(stage);
+    most = std::min({most, 1 + (left + ahead) / pass, seconds / pass});
+  }
+  most = std::floor(most * kSameWorth);
+  const int stages = static_cast<int>(shape.stages.size());
+  while (most > 1 && WayOf(shape, TripsOf(static_cast<int>(most), stages)) > seconds * kSameWorth) --most;
+  return most;
+}
+
+double PlanKind::SumsOf(const StageForm& stage) const {
+  return sum_seconds_[pricings_.front().SumsAt(stage.kind, stage.from_end, stage.layers, stage.first)];
+}
+
+}  // namespace medley
