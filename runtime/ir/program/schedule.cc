@@ -77,10 +77,15 @@ struct UnitOfPlan {
 // The routes that meet `unit`, those that meet their units, and so on: no pass of another route is waited for there. In a plan of a
 // thousand devices each of which is on one route it is that route.
 UnitOfPlan PartAround(const Plan& plan, UnitId unit) {
+  const auto passes_unit = [&](int route) {
+    const std::vector<UnitId>& units = plan.routes[route].units;
+    return std::find(units.begin(), units.end(), unit) != units.end();
+  };
   for (const std::vector<int>& routes : RoutesThatMeet(plan)) {
+    if (std::none_of(routes.begin(), routes.end(), passes_unit)) continue;
     const std::vector<UnitId> units = UnitsOf(plan, routes);
     const auto own = std::find(units.begin(), units.end(), unit);
-    if (own != units.end()) return {PartOfPlan(plan, routes), static_cast<int>(own - units.begin())};
+    return {PartOfPlan(plan, routes), static_cast<int>(own - units.begin())};
   }
   return {plan, unit};
 }
