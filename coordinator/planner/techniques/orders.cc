@@ -20,9 +20,10 @@ namespace {
 
 using Kind = UnitOp::Kind;
 
-// Passes simulated for one plan, about, and how often memory is lent less where what was found does not fit.
+// Passes simulated for one plan, about; how often memory is lent less where what was found does not fit, and after how many such attempts
+// it is lent for buffers, which finds fewer orders, all of which fit but for what arrives early.
 constexpr int64_t kWorkLimit = 500'000;
-constexpr int kAttempts = 6;
+constexpr int kAttempts = 6, kAttemptsInBytes = 2;
 
 // Lends units that do not fit `times` as much less as they lack. Whether all fit.
 bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan, double times,
@@ -101,6 +102,7 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
   double times = 1;
   for (int attempt = 0; attempt < kAttempts; ++attempt, times *= 2) {
     if (LeastSeconds(made->pipeline, options.memory_limit, options.goal) >= below_seconds) break;
+    options.in_buffers = attempt >= kAttemptsInBytes;
     SynthesisedOrders found = SynthesiseOrders(made->pipeline, options);
     if (found.orders.empty()) break;
     JoinWhatTakesNoTime(made->pipeline, found.orders);

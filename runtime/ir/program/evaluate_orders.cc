@@ -12,6 +12,7 @@ OrderEvaluator::OrderEvaluator(const PassGraph& graph)
 OrderTimes OrderEvaluator::Evaluate(const PassOrders& orders) {
   OrderTimes times;
   times.peak_kept = PeakKept(graph_, orders);
+  times.peak_in_buffers = PeakInBuffers(graph_, orders);
   if (!soonest_.RunOrders(orders, std::vector<double>(graph_.units(), 0))) return times;
   times.complete = true;
   std::vector<double> from_end;
@@ -63,6 +64,38 @@ std::vector<double> PeakKept(const PassGraph& graph, const PassOrders& orders) {
       peak = std::max(peak, kept);
       kept += change.end;
     }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+std::vector<double> PeakInBuffers(const PassGraph& graph, const PassOrders& orders) {
+  struct Held {
+    double now = 0, most = 0;
+    void Take(double more) {
+      now += more;
+      most = std::max(most, now);
+    }
+  };
+  struct OfChunk {
+    Held stashes, between_gradients;
+  };
+  std::vector<double> peaks;
+  for (const std::vector<int>& passes : orders.of_unit) {
+    std::vector<OfChunk> chunks;
+    for (const int pass : passes) {
+      const PassGraph::Stage& stage = graph.StageOf(pass);
+      if (static_cast<int>(chunks.size()) <= stage.chunk) chunks.resize(stage.chunk + 1);
+      auto& [stashes, between_gradients] = chunks[stage.chunk];
+      const bool joined = !orders.joined.empty() && orders.joined[pass] != 0;
+      const PassKind kind = graph.pass(pass).kind;
+      if (kind == PassKind::kForward) stashes.Take(stage.kept);
+      if (kind == PassKind::kInputGradient && !joined) between_gradients.Take(stage.deferred - stage.kept);
+      if (kind == PassKind::kWeightGradient) between_gradients.now -= stage.deferred - stage.kept;
+      if (kind == PassKind::kWeightGradient || joined) stashes.now -= stage.kept;
+    }
+    double peak = 0;
+    for (const OfChunk& chunk : chunks) peak += chunk.stashes.most + chunk.between_gradients.most;
     peaks.push_back(peak);
   }
   return peaks;

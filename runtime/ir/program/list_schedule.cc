@@ -19,6 +19,7 @@ class ListScheduler {
         tie_seconds_(1e-9 * std::accumulate(graph.seconds().begin(), graph.seconds().end(), 0.0) /
                      std::max(1, graph.passes())),
         run_(graph.stages().size(), {0, 0, 0}) {
+    if (rule.leaves_room && onwards_) FindRoom();
     for (int s = 0; s < static_cast<int>(graph.stages().size()); ++s) CountPasses(s);
     for (UnitState& unit : units_) SkipPhases(unit);
   }
@@ -67,6 +68,15 @@ class ListScheduler {
     return kind == PassKind::kWeightGradient && Joined(graph_.PassOf(s, PassKind::kInputGradient, 0));
   }
 
+  void FindRoom() {
+    room_.assign(graph_.units(), 0);
+    for (int s = 0; s < static_cast<int>(graph_.stages().size()); ++s) {
+      if (LeftOut(s, PassKind::kWeightGradient)) continue;
+      const PassGraph::Stage& stage = graph_.stages()[s];
+      room_[stage.unit] = std::max(room_[stage.unit], stage.deferred - stage.kept);
+    }
+  }
+
   void CountPasses(int s) {
     UnitState& unit = units_[graph_.stages()[s].unit];
     for (int k = 0; k < kPassKinds; ++k) {
@@ -109,7 +119,8 @@ class ListScheduler {
     }
     if (!rule_.memory_limit.empty() && !although_full) {
       // Sums of what is not whole are off by little.
-      const double limit = rule_.memory_limit[stage.unit] * (1 + 1e-9),
+      const double room = kind == PassKind::kForward && !room_.empty() ? room_[stage.unit] : 0,
+                   limit = rule_.memory_limit[stage.unit] * (1 + 1e-9) - room,
                    more = MemoryChangeOf(stage, kind, Joined(pass), simulation_.direction()).begin;
       if (more > 0 && unit.kept + more > limit) return -1;
     }
@@ -173,6 +184,7 @@ class ListScheduler {
   PassSimulation& simulation_;
   PassOrders& orders_;
   std::vector<UnitState> units_;
+  std::vector<double> room_;                      // that forwards leave, of each unit; empty: none
   const double tie_seconds_;                      // sums of the same times in another order differ by less
   std::vector<std::array<int, kPassKinds>> run_;  // of each stage, by kind
 };

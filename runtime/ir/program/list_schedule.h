@@ -17,6 +17,9 @@ struct ListRule {
   std::vector<char> joined;
   // Of each unit: what it may keep (TimedStage). Empty: no limit.
   std::vector<double> memory_limit;
+  // Onwards, forwards leave as much of it as a unit keeps more between the two gradients of a backward than before: a unit that is full
+  // of forwards alone never runs another pass.
+  bool leaves_room = false;
   // Of each stage: forwards whose gradient is to come, at most. Empty: no limit.
   struct StageLimit {
     int before_input_gradient = std::numeric_limits<int>::max();

@@ -85,9 +85,13 @@ class Synthesis {
   double Real() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   int Draw(int below) { return static_cast<int>(random_() % static_cast<uint64_t>(below)); }
 
+  bool Fits(const OrderTimes& times, UnitId unit) const {
+    const std::vector<double>& peaks = options_.in_buffers ? times.peak_in_buffers : times.peak_kept;
+    return peaks[unit] <= options_.memory_limit[unit] * (1 + kTolerance);
+  }
   bool Fits(const OrderTimes& times) const {
     for (int u = 0; u < graph_.units(); ++u) {
-      if (times.peak_kept[u] > options_.memory_limit[u] * (1 + kTolerance)) return false;
+      if (!Fits(times, u)) return false;
     }
     return true;
   }
@@ -131,9 +135,7 @@ class Synthesis {
     bool any = false;
     for (int pass = 0; pass < graph_.passes(); ++pass) {
       const UnitId unit = graph_.StageOf(pass).unit;
-      if (graph_.pass(pass).kind != PassKind::kInputGradient ||
-          times.peak_kept[unit] <= options_.memory_limit[unit] * (1 + kTolerance))
-        continue;
+      if (graph_.pass(pass).kind != PassKind::kInputGradient || Fits(times, unit)) continue;
       whole[pass] = 1;
       any = true;
     }
@@ -185,13 +187,22 @@ class Synthesis {
           const double turn = (micro_batch + 0.5) / stage.micro_batches;
           rule_.key[pass] = precedence[static_cast<int>(kind)] * 1e6 + stage.stages - stage.stage + turn;
         }
-        result_.simulated_passes += graph_.passes();
-        if (!ScheduleByList(graph_, rule_, from_zero_, onwards_, orders)) continue;
+        if (!ListOnwards(orders)) continue;
         const OrderTimes times = Take(orders);
         if (times.complete) starts_.push_back({orders, times});
       }
     }
     rule_.memory_limit = options_.memory_limit;
+  }
+
+  // Where a unit has its memory full of forwards once more, which leave room.
+  bool ListOnwards(PassOrders& orders) {
+    for (const bool leaves_room : {false, true}) {
+      rule_.leaves_room = leaves_room;
+      result_.simulated_passes += graph_.passes();
+      if (ScheduleByList(graph_, rule_, from_zero_, onwards_, orders)) return true;
+    }
+    return false;
   }
 
   // Places all passes as late as `deadline` says, and then as soon as can be, the most urgent first; again, as
@@ -204,14 +215,14 @@ class Synthesis {
     OrderTimes times = evaluator_.Evaluate(orders), before = times;
     result_.simulated_passes += 2 * graph_.passes();
     for (int round = 0; round < rounds && !Done(); ++round) {
-      result_.simulated_passes += 2 * graph_.passes();
+      result_.simulated_passes += graph_.passes();
       for (int pass = 0; pass < graph_.passes(); ++pass)
         rule_.key[pass] = blurred(pass) - evaluator_.soonest().EndOf(pass);
       if (!ScheduleByList(graph_, rule_, Deadlines(times, deadline), backwards_, orders)) return;
       Take(orders);
       for (int pass = 0; pass < graph_.passes(); ++pass)
         rule_.key[pass] = blurred(pass) - backwards_.EndOf(pass);
-      if (!ScheduleByList(graph_, rule_, from_zero_, onwards_, orders)) return;
+      if (!ListOnwards(orders)) return;
       times = Take(orders);
       if (!times.complete || (blur == 0 && !Better(times, before))) return;
       if (Better(times, before)) before = times;

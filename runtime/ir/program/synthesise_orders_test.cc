@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "runtime/ir/plan/order_text.h"
+#include "runtime/ir/program/list_schedule.h"
 #include "runtime/ir/program/random_pipeline.h"
 #include "runtime/ir/program/schedule.h"
 
@@ -107,6 +108,49 @@ TEST_CASE("units behind one that several routes share are all kept at work from 
   INFO(found.times.makespan_seconds << " s, of which each computes for " << work);
   CHECK(found.times.makespan_seconds <= 1.1 * work);
   CHECK(found.times.makespan_seconds >= work + 1);
+}
+
+TEST_CASE("forwards that leave room do not fill a unit that keeps more between two gradients") {
+  const auto stage = [](int unit) {
+    return TimedStage{.unit = unit,
+                      .forward_seconds = 1,
+                      .input_gradient_seconds = 1,
+                      .weight_gradient_seconds = 1,
+                      .kept = 1,
+                      .deferred = 2};
+  };
+  const PassGraph graph({.units = 2, .routes = {{{stage(0), stage(1)}, 6}}});
+  // Forwards as soon as they can be, whatever waits.
+  ListRule rule{.key = std::vector<double>(graph.passes(), 0), .memory_limit = {3, 12}};
+  PassSimulation simulation(graph, Direction::kOnwards);
+  PassOrders orders;
+  const std::vector<double> from_zero(graph.units(), 0);
+  CHECK_FALSE(ScheduleByList(graph, rule, from_zero, simulation, orders));
+  rule.leaves_room = true;
+  REQUIRE(ScheduleByList(graph, rule, from_zero, simulation, orders));
+  CHECK(PeakKept(graph, orders)[0] == 3);
+}
+
+TEST_CASE("in buffers units keep no less, and of backwards that are whole as much", "[property]") {
+  int more = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const TimedPipeline pipeline = RandomPipeline(seed);
+    const PassGraph graph(pipeline);
+    for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kZeroBubbleH1}) {
+      const OrderTimes times = EvaluateOrders(pipeline, ScheduleOrders(schedule, pipeline));
+      std::vector<int> chunks(pipeline.units, 0);
+      for (const PassGraph::Stage& stage : graph.stages())
+        chunks[stage.unit.value()] = std::max(chunks[stage.unit.value()], stage.chunk + 1);
+      for (int u = 0; u < pipeline.units; ++u) {
+        CHECK(times.peak_in_buffers[u] >= times.peak_kept[u] * (1 - 1e-9));
+        if (times.peak_in_buffers[u] > times.peak_kept[u] * (1 + 1e-9)) ++more;
+        if (schedule == Schedule::kOneForwardOneBackward && chunks[u] == 1)
+          CHECK(times.peak_in_buffers[u] == Approx(times.peak_kept[u]));
+      }
+    }
+  }
+  CHECK(more > 0);
 }
 
 // All orders of a unit that is passed once, micro-batches in their order, backwards in two.
