@@ -24,8 +24,9 @@ function showHead() {
 }
 
 function showReasons() {
+  const which = /named schedules?$/.test(plan.quality) ? " with a named schedule" : "";
   const bound = plan.lower_bound_seconds > 0
-    ? `No plan with a named schedule is predicted to be faster than ${secondsText(plan.lower_bound_seconds)} a step.` : "";
+    ? `No plan${which} is predicted to be faster than ${secondsText(plan.lower_bound_seconds)} a step.` : "";
   const searched = plan.simulated_plans > 0 ? `${Number(plan.simulated_plans).toLocaleString("en")} plans were simulated.` : "";
   const proof = [plan.quality, bound, searched].filter(Boolean).join(". ").replace(/\.\. /g, ". ");
   const reasons = [["Bottleneck", plan.bottleneck], ["Proof", proof],
