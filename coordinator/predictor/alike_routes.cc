@@ -65,6 +65,12 @@ struct StageGroup {
   }
 };
 
+// Of one kind of sets, from `first` on; and those that each of its routes passes, front to back.
+struct GroupsOfKind {
+  int first = 0, end = 0;
+  std::vector<std::vector<int>> routes;
+};
+
 // Of gradients, which groups of stages hold.
 struct Bucket {
   std::vector<int> holders;
@@ -139,8 +145,9 @@ class AlikeRoutes {
   // Simulates one of the sets by itself.
   absl::Status AddKind(const std::string& key, const std::vector<std::vector<int>>& sets) {
     const Plan plan = PartOfPlan(plan_, sets.front());
+    const std::vector<UnitId> first_set = UnitsOf(plan_, sets.front());
     std::vector<int> devices;
-    for (const UnitId u : UnitsOf(plan_, sets.front())) {
+    for (const UnitId u : first_set) {
       const std::vector<int>& of_unit = devices_of_unit_[u.value()];
       devices.insert(devices.end(), of_unit.begin(), of_unit.end());
     }
@@ -154,7 +161,8 @@ class AlikeRoutes {
       for (size_t u = 0; u < units.size(); ++u)
         groups_[first_group + u].devices.push_back(devices_of_unit_[units[u].value()].front());
     }
-    std::vector<std::vector<int>>& routes = groups_of_routes_.emplace_back();
+    std::vector<std::vector<int>>& routes =
+        kinds_.emplace_back(GroupsOfKind{first_group, static_cast<int>(groups_.size()), {}}).routes;
     for (size_t r = 0; r < plan.routes.size(); ++r) {
       std::vector<int>& groups = routes.emplace_back();
       for (const UnitId u : plan.routes[r].units) {
@@ -164,7 +172,6 @@ class AlikeRoutes {
         group.sequences = std::max(group.sequences, plan.routes[r].micro_batch_sequences);
       }
     }
-    const std::vector<UnitId> first_set = UnitsOf(plan_, sets.front());
     for (size_t u = 0; u < plan.units.size(); ++u) {
       const Unit& unit = plan.units[u];
       StageGroup& group = groups_[first_group + u];
@@ -355,13 +362,11 @@ class AlikeRoutes {
         }
       }
     }
-    for (const std::vector<std::vector<int>>& routes : groups_of_routes_) {
+    for (const GroupsOfKind& kind : kinds_) {
       double late_seconds = 0;
-      for (const std::vector<int>& groups : routes)
+      for (const std::vector<int>& groups : kind.routes)
         late_seconds = std::max(late_seconds, LateSeconds(groups, there_seconds));
-      std::set<int> late;
-      for (const std::vector<int>& groups : routes) late.insert(groups.begin(), groups.end());
-      for (const int g : late) groups_[g].last_backward_seconds += late_seconds;
+      for (int g = kind.first; g < kind.end; ++g) groups_[g].last_backward_seconds += late_seconds;
     }
   }
 
@@ -465,8 +470,7 @@ class AlikeRoutes {
       sets_of_kind_;  // by that and the micro-batches
   std::map<int, int> used_on_host_;
   std::vector<StageGroup> groups_;
-  std::vector<std::vector<std::vector<int>>>
-      groups_of_routes_;         // of each route of each kind of sets, front to back
+  std::vector<GroupsOfKind> kinds_;
   std::vector<Bucket> buckets_;  // in the order of their sums
   std::vector<AlikeHosts> hosts_;
 };

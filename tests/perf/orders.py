@@ -18,7 +18,7 @@ HIDDEN, HEADS, SEQUENCE, SIZE = 128, 4, 32, 2
 FORWARD_MS, BACKWARD_MS = 25, 50
 ENOUGH = "16GiB"
 # Name: how many times as long each device takes, their memory, layers, micro-batches, routes at most. In the last but one no device has room
-# for the whole model, and a plan in which the three slow ones take turns is within 2 % of the best; the last is planned by classes of devices.
+# for the whole model, and a plan in which the three slow ones take turns is about 2 % slower than the best; the last is planned by classes of devices.
 PIPELINES = {
     "three": ([1, 1.3, 1.6], ENOUGH, 5, 8, 1),
     "four": ([1, 1.6, 0.8, 1.3], ENOUGH, 7, 10, 1),

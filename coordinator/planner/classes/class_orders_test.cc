@@ -13,12 +13,6 @@
 namespace medley {
 namespace {
 
-int SequencesOf(const Plan& plan) {
-  int sequences = 0;
-  for (const Route& route : plan.routes) sequences += route.micro_batches * route.micro_batch_sequences;
-  return sequences;
-}
-
 TEST_CASE(
     "passes in other orders than 1F1B's make plans faster, which are valid, fit, and are predicted as whole "
     "ones are") {

@@ -23,12 +23,6 @@
 namespace medley {
 namespace {
 
-int SequencesOf(const Plan& plan) {
-  int sequences = 0;
-  for (const Route& route : plan.routes) sequences += route.micro_batches * route.micro_batch_sequences;
-  return sequences;
-}
-
 TEST_CASE("plans of many devices are valid, fit, and are predicted as whole ones are") {
   int planned = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {

@@ -158,9 +158,10 @@ class ZoneSearch {
     for (size_t z = 0; z < zones.front_to_back.size(); ++z) {
       const int own = zones.front_to_back[z].kind;
       if (sums_ != nullptr && own != kLeftOut) {
-        const int stages = StagesOf(zones.front_to_back[z]);
+        const int stages = StagesOf(zones.front_to_back[z]),
+                  most = std::min(most_stages_, MostStagesOf(zones.front_to_back[z]));
         int& others = next.front_to_back[z].stages;
-        for (others = 1; others <= DevicesOfRoute(zones.front_to_back[z].device_class); ++others) {
+        for (others = 1; others <= most; ++others) {
           if (others != stages && is_faster()) return true;
         }
         others = zones.front_to_back[z].stages;
@@ -182,10 +183,12 @@ class ZoneSearch {
     return false;
   }
 
-  // Units one behind another where there is no bundle, or that of a zone's units side by side.
-  int StagesOf(const Zone& zone) const {
-    return std::min(zone.stages, DevicesOfRoute(zone.device_class) / table_.kinds()[zone.kind].degree);
+  // Of one unit each.
+  int MostStagesOf(const Zone& zone) const {
+    return DevicesOfRoute(zone.device_class) / table_.kinds()[zone.kind].degree;
   }
+  // As many where there is no bundle.
+  int StagesOf(const Zone& zone) const { return std::min(zone.stages, MostStagesOf(zone)); }
 
   // None: the model does not fit.
   std::optional<RouteShape> ShapeOf(const Zones& zones) {
@@ -194,7 +197,7 @@ class ZoneSearch {
     for (const Zone& zone : zones.front_to_back) {
       if (zone.kind == kLeftOut) continue;
       const int stages = StagesOf(zone);
-      const int side_by_side = DevicesOfRoute(zone.device_class) / table_.kinds()[zone.kind].degree / stages;
+      const int side_by_side = MostStagesOf(zone) / stages;
       units += stages * side_by_side;
       shape.stages.insert(shape.stages.end(), stages, {.kind = zone.kind, .units = side_by_side});
     }

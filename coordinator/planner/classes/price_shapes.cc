@@ -32,9 +32,8 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
   for (int kind = 0; kind < kinds_; ++kind) {
     for (int from_end = 1; from_end <= most_stages; ++from_end) {
       for (const bool first : {false, true}) {
-        const std::vector<std::pair<Recompute, int>> recomputes =
-            table.Recomputes(kind, size, first, from_end);
         StageForm form{.kind = kind, .size = size, .first = first, .from_end = from_end};
+        const std::vector<std::pair<Recompute, int>> recomputes = table.Recomputes(form);
         for (form.layers = 0; form.layers <= layers_; ++form.layers) {
           const auto least = std::find_if(recomputes.begin(), recomputes.end(),
                                           [&](const auto& one) { return form.layers <= one.second; });

@@ -284,24 +284,21 @@ double StageTable::optimizer_share(const StageForm& stage) const {
   return problem_.constraints.saves_memory ? optimizer_share_ * OwnShare(stage.units) : optimizer_share_;
 }
 
-int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompute recompute, int units) {
-  const std::tuple key = {kind, size, first, from_end, recompute, units};
+int StageTable::MostLayers(StageForm stage) {
+  const std::tuple key = {stage.kind, stage.size, stage.first, stage.from_end, stage.recompute, stage.units};
   const auto known = most_layers_.find(key);
   if (known != most_layers_.end()) return known->second;
-  StageForm stage{.kind = kind,
-                  .size = size,
-                  .first = first,
-                  .from_end = from_end,
-                  .recompute = recompute,
-                  .units = units};
+  stage.windows = 0;
   const auto fits = [&](int layers) {
     stage.layers = layers;
     return Fits(stage);
   };
   int low = -1, high = problem_.shape.model.layers;
   // One place further from the end more is under way, and no more fits; often as much does. The last stage has the head.
-  if (from_end > 2) {
-    high = MostLayers(kind, size, first, from_end - 1, recompute, units);
+  if (stage.from_end > 2) {
+    StageForm nearer = stage;
+    --nearer.from_end;
+    high = MostLayers(nearer);
     if (high < 0 || fits(high)) low = high;
   }
   while (low < high) {
@@ -315,12 +312,12 @@ int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompu
   return most_layers_[key] = low;
 }
 
-std::vector<std::pair<Recompute, int>> StageTable::Recomputes(int kind, int size, bool first, int from_end,
-                                                              int units) {
+std::vector<std::pair<Recompute, int>> StageTable::Recomputes(StageForm stage) {
   std::vector<std::pair<Recompute, int>> all;
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
-    all.push_back({recompute, MostLayers(kind, size, first, from_end, recompute, units)});
+    stage.recompute = recompute;
+    all.push_back({recompute, MostLayers(stage)});
     if (all.back().second == problem_.shape.model.layers) break;
   }
   return all;
@@ -337,7 +334,7 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
     least = saving;
     least_seconds = seconds;
   };
-  const auto all = Recomputes(stage.kind, stage.size, stage.first, stage.from_end, stage.units);
+  const auto all = Recomputes(stage);
   for (const auto& [recompute, layers] : all) {
     if (stage.layers > layers) continue;
     consider({recompute, 0});

@@ -118,13 +118,12 @@ class StageTable {
   int64_t TiedParameters() const { return tied_parameters_; }
   double UpdateSeconds(const StageForm& stage) const;  // with what it copies at the end of a step
 
-  // The most layers that fit, by what is recomputed; -1: not even a stage without any.
-  int MostLayers(int kind, int size, bool first, int from_end, Recompute recompute, int units = 1);
+  // The most layers that fit of such a stage with none on its host, whatever it has; -1: not even a stage without any.
+  int MostLayers(StageForm stage);
   HostLayers host_layers() const { return host_layers_; }
-  // What such a stage may recompute, what takes the least time first, and the most layers that then fit; none
+  // What such a stage may recompute, whatever layers it has, what takes the least time first, and the most layers that then fit; none
   // behind that with which all do.
-  std::vector<std::pair<Recompute, int>> Recomputes(int kind, int size, bool first, int from_end,
-                                                    int units = 1);
+  std::vector<std::pair<Recompute, int>> Recomputes(StageForm stage);
   // What such a stage does to need less memory that takes the least time of what fits; none if nothing does.
   std::optional<UnitSaving> LeastSaving(StageForm stage);
   // Has it do that; false, and it is as it was, if nothing fits.

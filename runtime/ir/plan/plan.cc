@@ -56,6 +56,12 @@ bool HasWindowsForAllLayers(const Plan& plan, const ModelConfig& config) {
                      [&](const Unit& unit) { return unit.window_layers >= LayersOf(unit, config); });
 }
 
+int SequencesOf(const Plan& plan) {
+  int sequences = 0;
+  for (const Route& route : plan.routes) sequences += route.micro_batches * route.micro_batch_sequences;
+  return sequences;
+}
+
 bool PassesEachUnitOnce(const Plan& plan) {
   size_t passed = 0;
   for (const Route& route : plan.routes) passed += route.units.size();

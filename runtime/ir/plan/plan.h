@@ -180,6 +180,8 @@ int LayersOf(const Unit& unit, const ModelConfig& config);
 // Units that hold `segment` (runtime/ir/model/parameters.h), ascending.
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment);
 
+// Of all routes in a step, which is the global batch of a valid plan.
+int SequencesOf(const Plan& plan);
 // The sequences in a micro-batch of each size that the routes have, ascending.
 std::vector<int> MicroBatchSizesOf(const Plan& plan);
 // Those, and the sequences in the parts into which units cut them.

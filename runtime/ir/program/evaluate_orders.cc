@@ -12,7 +12,6 @@ OrderEvaluator::OrderEvaluator(const PassGraph& graph)
 OrderTimes OrderEvaluator::Evaluate(const PassOrders& orders) {
   OrderTimes times;
   times.peak_kept = PeakKept(graph_, orders);
-  times.peak_in_buffers = PeakInBuffers(graph_, orders);
   if (!soonest_.RunOrders(orders, std::vector<double>(graph_.units(), 0))) return times;
   times.complete = true;
   std::vector<double> from_end;

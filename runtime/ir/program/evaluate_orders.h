@@ -19,9 +19,6 @@ struct OrderTimes {
   // Of each unit, in the same time: when its first pass begins then, when its last one ends.
   std::vector<double> begin_seconds, end_seconds;
   std::vector<double> peak_kept;  // of each unit, the most (TimedStage)
-  // The same where what is kept until the last gradient, and what more between the two, is of buffers that are never used for each other, nor
-  // for another range of the unit: as step programs have it. No less.
-  std::vector<double> peak_in_buffers;
 };
 
 // Keeps its buffers from one evaluation to the next, and a reference to `graph`. Not thread-safe.
@@ -48,8 +45,10 @@ OrderTimes EvaluateOrders(const TimedPipeline& pipeline, const std::vector<UnitO
 // units' ends where they are, where steps follow each other in `orders`.
 std::vector<int> ForwardsBeforeNorms(const TimedPipeline& pipeline, const std::vector<UnitOrder>& orders);
 
-// What each unit keeps at most, and in buffers.
+// What each unit keeps at most.
 std::vector<double> PeakKept(const PassGraph& graph, const PassOrders& orders);
+// The same where what is kept until the last gradient, and what more between the two, is of buffers that are never used for each other, nor
+// for another range of the unit: as step programs have it. No less.
 std::vector<double> PeakInBuffers(const PassGraph& graph, const PassOrders& orders);
 
 }  // namespace medley

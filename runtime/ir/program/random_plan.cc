@@ -40,7 +40,6 @@ PlannedShape RandomPlan(uint64_t seed) {
     Route& route = plan.routes.emplace_back();
     route.micro_batches = integer(1, 12);
     route.micro_batch_sequences = integer(1, 3);
-    result.shape.global_batch_sequences += route.micro_batches * route.micro_batch_sequences;
     const int most_cuts = model.blocks() - 1;
     for (const IndexRange& blocks :
          RandomCut(random, model.blocks(), 1 + std::min(integer(0, 4), most_cuts))) {
@@ -64,6 +63,7 @@ PlannedShape RandomPlan(uint64_t seed) {
     for (UnitId& u : route.units) u = number[u];
   }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
+  result.shape.global_batch_sequences = SequencesOf(plan);
   return result;
 }
 
@@ -95,13 +95,13 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   for (Route& route : plan.routes) {
     route.micro_batches = integer(1, 8);
     route.micro_batch_sequences = integer(1, 3);
-    result.shape.global_batch_sequences += route.micro_batches * route.micro_batch_sequences;
   }
   for (Unit& unit : plan.units) {
     if (unit.devices.size() > 1) unit.sequence_parallel = integer(0, 1) == 1;
   }
   CutIntoPartsAtRandom(plan, seed);
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
+  result.shape.global_batch_sequences = SequencesOf(plan);
   return result;
 }
 

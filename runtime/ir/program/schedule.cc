@@ -58,17 +58,6 @@ bool PassesUnitsOnce(const TimedPipeline& pipeline) {
   return true;
 }
 
-bool PassesUnitsOnce(const Plan& plan) {
-  std::vector<bool> passed(plan.units.size(), false);
-  for (const Route& route : plan.routes) {
-    for (const UnitId unit : route.units) {
-      if (passed[unit]) return false;
-      passed[unit] = true;
-    }
-  }
-  return true;
-}
-
 struct UnitOfPlan {
   Plan plan;
   UnitId unit;
@@ -178,10 +167,10 @@ std::vector<UnitOrder> ScheduleOrders(Schedule schedule, const TimedPipeline& pi
 
 UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
   const bool listed = plan.schedule == Schedule::kListed;
-  if (listed || !PassesUnitsOnce(plan)) {
+  if (listed || !PassesEachUnitOnce(plan)) {
     const UnitOfPlan part = listed ? PartAround(plan, unit) : UnitOfPlan{plan, unit};
     TimedPipeline pipeline = NominalPipeline(part.plan);
-    if (listed && !PassesUnitsOnce(part.plan)) Balance(pipeline);
+    if (listed && !PassesEachUnitOnce(part.plan)) Balance(pipeline);
     std::vector<UnitOrder> orders;
     if (listed) {
       for (const Unit& each : part.plan.units) orders.push_back(each.order);

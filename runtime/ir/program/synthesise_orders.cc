@@ -85,9 +85,13 @@ class Synthesis {
   double Real() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   int Draw(int below) { return static_cast<int>(random_() % static_cast<uint64_t>(below)); }
 
+  OrderTimes Evaluate(const PassOrders& orders) {
+    OrderTimes times = evaluator_.Evaluate(orders);
+    if (options_.in_buffers) times.peak_kept = PeakInBuffers(graph_, orders);
+    return times;
+  }
   bool Fits(const OrderTimes& times, UnitId unit) const {
-    const std::vector<double>& peaks = options_.in_buffers ? times.peak_in_buffers : times.peak_kept;
-    return peaks[unit] <= options_.memory_limit[unit] * (1 + kTolerance);
+    return times.peak_kept[unit] <= options_.memory_limit[unit] * (1 + kTolerance);
   }
   bool Fits(const OrderTimes& times) const {
     for (int u = 0; u < graph_.units(); ++u) {
@@ -98,7 +102,7 @@ class Synthesis {
 
   // Evaluates orders, keeps them if they are the best. Not complete: they do not fit.
   OrderTimes Take(const PassOrders& orders) {
-    OrderTimes times = evaluator_.Evaluate(orders);
+    OrderTimes times = Evaluate(orders);
     result_.simulated_passes += 2 * graph_.passes();
     if (!Fits(times)) times.complete = false;
     if (times.complete && (best_.of_unit.empty() || Better(times, result_.times))) {
@@ -129,7 +133,7 @@ class Synthesis {
   // much again as what they are made of. Those of others are made in two all the same.
   void FindWhole() {
     const PassOrders orders = PassesOf(graph_, ScheduleOrders(Schedule::kOneForwardOneBackward, pipeline_));
-    const OrderTimes times = evaluator_.Evaluate(Split(orders, {}));
+    const OrderTimes times = Evaluate(Split(orders, {}));
     result_.simulated_passes += 2 * graph_.passes();
     std::vector<char> whole(graph_.passes(), 0);
     bool any = false;
@@ -262,7 +266,7 @@ class Synthesis {
       }
       if (kept.size() == passes.size()) continue;
       passes = std::move(kept);
-      const OrderTimes times = evaluator_.Evaluate(joined);
+      const OrderTimes times = Evaluate(joined);
       if (!times.complete || !Fits(times) || Better(result_.times, times)) continue;
       best_ = std::move(joined);
       result_.times = times;

@@ -10,7 +10,7 @@ namespace medley {
 struct SynthesisOptions {
   // Of each unit, what it may keep at once, as TimedStage counts.
   std::vector<double> memory_limit;
-  bool in_buffers = false;  // which the limit is of (OrderTimes::peak_in_buffers)
+  bool in_buffers = false;  // which the limit is of, and peaks (PeakInBuffers)
   OrderGoal goal = OrderGoal::kPeriod;
   // Passes to simulate, about. The schedules that have names are looked at whatever it is.
   int64_t work_limit = 2'000'000;
