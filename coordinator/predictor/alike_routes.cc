@@ -80,10 +80,34 @@ struct Bucket {
   double sum_seconds = 0;
 };
 
-struct AlikeHosts {
-  int cards = -1;           // of one of them, CardUse's number; -1: nothing is known
-  std::vector<int> groups;  // of stages, that have devices on each
+// Hosts, or sites, that share ways as fast.
+struct AlikePlaces {
+  double bytes_per_second = 0;  // of each way of one; 0: it is not known to share any
+  std::vector<int> groups;      // of stages, that have devices at each
   int count = 0;
+};
+
+// How many pairs of units that follow each other have an end at a place and the other elsewhere, by the block between them and
+// whether the end there comes first.
+class Crossings {
+ public:
+  Crossings() = default;
+  Crossings(const SharedWays& ways, int blocks)
+      : blocks_(blocks + 1),
+        first_site_(At(ways.hosts(), BlockId(0), false)),
+        counts_(first_site_ + At(ways.sites(), BlockId(0), false)) {}
+  int& OfHost(int host, BlockId boundary, bool behind) { return counts_[At(host, boundary, behind)]; }
+  int& OfSite(int site, BlockId boundary, bool behind) {
+    return counts_[first_site_ + At(site, boundary, behind)];
+  }
+
+ private:
+  size_t At(int place, BlockId boundary, bool behind) const {
+    return 2 * (static_cast<size_t>(place) * blocks_ + boundary.value()) + (behind ? 1 : 0);
+  }
+
+  size_t blocks_ = 0, first_site_ = 0;
+  std::vector<int> counts_;
 };
 
 class AlikeRoutes {
@@ -95,7 +119,7 @@ class AlikeRoutes {
     RETURN_IF_ERROR(FindKinds());
     for (const auto& [key, sets] : sets_of_kind_) RETURN_IF_ERROR(AddKind(key.first, sets));
     FindBuckets();
-    FindHosts();
+    FindPlaces();
     if (plan_.shards_optimizer) GatherParameters();
     SumGradients();
     return AlikePrediction{EndSeconds(), static_cast<int>(sets_of_kind_.size())};
@@ -135,11 +159,72 @@ class AlikeRoutes {
         }
       }
     }
-    for (std::vector<int>& routes : RoutesThatMeet(plan_)) {
+    std::vector<std::vector<int>> sets = RoutesThatMeet(plan_);
+    if (predictor_.ways().count() > 0) {
+      of_all_ = of_these_ = Crossings(predictor_.ways(), problem_.shape.model.blocks());
+      for (const std::vector<int>& routes : sets) CountCrossings(routes, 1, of_all_);
+    }
+    for (std::vector<int>& routes : sets) {
       const int micro_batches = plan_.routes[routes.front()].micro_batches;
-      sets_of_kind_[{predictor_.KindOf(plan_, routes), micro_batches}].push_back(std::move(routes));
+      std::string kind = predictor_.KindOf(plan_, routes);
+      if (predictor_.ways().count() > 0) {
+        for (const MessagesAtOnce& of : AtOnceOf(routes))
+          absl::StrAppend(&kind, "*", of.before.at_host, ",", of.before.at_site, ",", of.behind.at_host, ",",
+                          of.behind.at_site);
+      }
+      sets_of_kind_[{kind, micro_batches}].push_back(std::move(routes));
     }
     return absl::OkStatus();
+  }
+
+  // Adds `times` to how often messages leave each host with cards, and each site, between each two blocks: alike routes send at
+  // the same moments.
+  void CountCrossings(const std::vector<int>& routes, int times, Crossings& crossings) const {
+    const SharedWays& ways = predictor_.ways();
+    std::set<std::pair<UnitId, UnitId>> known;  // of routes that share units
+    for (const int r : routes) {
+      const std::vector<UnitId>& units = plan_.routes[r].units;
+      for (size_t s = 0; s + 1 < units.size(); ++s) {
+        if (routes.size() > 1 && !known.emplace(units[s], units[s + 1]).second) continue;
+        for (const bool behind : {true, false}) {
+          const UnitId at = behind ? units[s] : units[s + 1], other = behind ? units[s + 1] : units[s];
+          const int a = devices_of_unit_[at.value()].front(), b = devices_of_unit_[other.value()].front();
+          const BlockId boundary = plan_.units[units[s + 1].value()].chunks[0].first;
+          if (ways.HostOf(a) >= 0 && ways.HostOf(a) != ways.HostOf(b))
+            crossings.OfHost(ways.HostOf(a), boundary, behind) += times;
+          if (ways.SiteOf(a) != ways.SiteOf(b)) crossings.OfSite(ways.SiteOf(a), boundary, behind) += times;
+        }
+      }
+    }
+  }
+
+  // Of the devices of some routes that are simulated without the others.
+  std::vector<MessagesAtOnce> AtOnceOf(const std::vector<int>& routes) {
+    const SharedWays& ways = predictor_.ways();
+    if (ways.count() > 0) CountCrossings(routes, 1, of_these_);
+    std::vector<MessagesAtOnce> at_once;
+    for (const UnitId u : UnitsOf(plan_, routes)) {
+      const BlockRange& blocks = plan_.units[u.value()].chunks[0];
+      for (const int d : devices_of_unit_[u.value()]) {
+        MessagesAtOnce& of = at_once.emplace_back();
+        for (const bool behind : {false, true}) {
+          const BlockId boundary = behind ? blocks.end : blocks.first;
+          const auto ratio = [](int all, int these) {
+            return these > 0 ? static_cast<double>(all) / these : 1;
+          };
+          AtOnce& side = behind ? of.behind : of.before;
+          const int host = ways.HostOf(d), site = ways.SiteOf(d);
+          if (host >= 0)
+            side.at_host =
+                ratio(of_all_.OfHost(host, boundary, behind), of_these_.OfHost(host, boundary, behind));
+          if (site >= 0)
+            side.at_site =
+                ratio(of_all_.OfSite(site, boundary, behind), of_these_.OfSite(site, boundary, behind));
+        }
+      }
+    }
+    if (ways.count() > 0) CountCrossings(routes, -1, of_these_);
+    return at_once;
   }
 
   // Simulates one of the sets by itself.
@@ -153,7 +238,8 @@ class AlikeRoutes {
     }
     PlanningProblem alone = OnDevices(problem_, devices);
     for (DeviceCost& device : alone.devices) Slow(device);
-    ASSIGN_OR_RETURN(const std::vector<LastBackward> last_backwards, LastBackwards(key, alone, plan));
+    const SharedWays ways = predictor_.ways().Among(devices, AtOnceOf(sets.front()));
+    ASSIGN_OR_RETURN(const std::vector<LastBackward> last_backwards, LastBackwards(key, alone, ways, plan));
     const int first_group = static_cast<int>(groups_.size());
     groups_.resize(groups_.size() + plan.units.size());
     for (const std::vector<int>& set : sets) {
@@ -193,14 +279,15 @@ class AlikeRoutes {
   // Of each unit of a set of routes. Of one route under 1F1B, once all stages are at work, each micro-batch more takes as long
   // as the one before.
   absl::StatusOr<std::vector<LastBackward>> LastBackwards(const std::string& key,
-                                                          const PlanningProblem& alone, Plan plan) {
+                                                          const PlanningProblem& alone,
+                                                          const SharedWays& ways, Plan plan) {
     const int units = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
     const int steady = 2 * units + 2;
     const auto simulated = [&](int count) -> absl::StatusOr<std::vector<LastBackward>> {
       std::vector<LastBackward>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
       if (!known.empty()) return known;
       plan.routes[0].micro_batches = count;
-      StepSimulator simulator(alone);
+      StepSimulator simulator(alone, ways);
       RETURN_IF_ERROR(simulator.Run(plan).status());
       for (int u = 0; u < units; ++u) {
         const Rank first = FirstRankOf(plan, u);
@@ -352,7 +439,7 @@ class AlikeRoutes {
       gathered.push_back(&*bucket);
       gathers.push_back(SumOf(*bucket, bucket->sum_seconds / 2, 0));  // the other half scatters sums
     }
-    RunInTurn(static_cast<int>(groups_.size()), static_cast<int>(hosts_.size()), gathers);
+    RunInTurn(static_cast<int>(groups_.size()), static_cast<int>(places_.size()), gathers);
     for (size_t i = 0; i < gathers.size(); ++i) {
       for (const int g : gathers[i].holders) {
         const BlockRange& blocks = groups_[g].blocks;
@@ -400,7 +487,7 @@ class AlikeRoutes {
       const double part = plan_.shards_optimizer ? 0.5 : 1;  // the other half gathers parameters
       if (bucket.members > 1) sums.push_back(SumOf(bucket, part * bucket.sum_seconds, start));
     }
-    RunInTurn(static_cast<int>(groups_.size()), static_cast<int>(hosts_.size()), sums);
+    RunInTurn(static_cast<int>(groups_.size()), static_cast<int>(places_.size()), sums);
     for (const SumInTurn& sum : sums) {
       for (const int g : sum.holders) {
         groups_[g].sums = true;
@@ -414,40 +501,51 @@ class AlikeRoutes {
     SumInTurn sum{bucket.holders, ready_seconds, work_seconds};
     std::vector<char> holds(groups_.size(), 0);
     for (const int g : bucket.holders) holds[g] = 1;
-    const auto held = [&](const AlikeHosts& hosts) {
-      return std::any_of(hosts.groups.begin(), hosts.groups.end(), [&](int g) { return holds[g] != 0; });
+    const auto held = [&](const AlikePlaces& places) {
+      return std::any_of(places.groups.begin(), places.groups.end(), [&](int g) { return holds[g] != 0; });
     };
-    int count = 0;
-    for (const AlikeHosts& hosts : hosts_) count += held(hosts) ? hosts.count : 0;
-    // A part of a sum takes as much of the cards, for a shorter time.
+    // A part of a sum takes as much of the ways, for a shorter time.
     const double bytes = problem_.wire_bytes_per_element * static_cast<double>(bucket.elements);
-    for (size_t h = 0; h < hosts_.size(); ++h) {
-      // One group's sums follow each other.
-      if (hosts_[h].cards < 0 || hosts_[h].groups.size() < 2 || !held(hosts_[h])) continue;
-      sum.card_parts.push_back(
-          {static_cast<int>(h), predictor_.cards().Part(hosts_[h].cards, count, bytes, bucket.sum_seconds)});
+    for (const auto& [first, end] : {std::pair(size_t{0}, hosts_), std::pair(hosts_, places_.size())}) {
+      int members = 0;
+      for (size_t p = first; p < end; ++p) members += held(places_[p]) ? places_[p].count : 0;
+      for (size_t p = first; p < end; ++p) {
+        // One group's sums follow each other.
+        if (places_[p].bytes_per_second <= 0 || places_[p].groups.size() < 2 || !held(places_[p])) continue;
+        sum.way_parts.push_back(
+            {static_cast<int>(p),
+             SharedWays::PartOfSum(places_[p].bytes_per_second, members, bytes, bucket.sum_seconds)});
+      }
     }
     return sum;
   }
 
-  // Hosts of the same groups of stages and cards, of which one tells what their sums take from each other.
-  void FindHosts() {
-    if (predictor_.cards().hosts() == 0) return;
-    std::map<int, std::pair<int, std::set<int>>> by_host;  // one that has cards, and groups
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      for (const int d : groups_[g].devices) {
-        auto& of_host = by_host[HostOf(problem_, d)];
-        of_host.first = predictor_.cards().HostOf(d);
-        of_host.second.insert(static_cast<int>(g));
+  // Of hosts of the same groups of stages and cards one tells what their sums take from each other; and of sites.
+  void FindPlaces() {
+    const SharedWays& ways = predictor_.ways();
+    if (ways.count() == 0) return;
+    const auto find = [&](const auto& place_of, const auto& bytes_per_second_of) {
+      std::map<int, std::pair<double, std::set<int>>> by_place;  // and groups
+      for (size_t g = 0; g < groups_.size(); ++g) {
+        for (const int d : groups_[g].devices) {
+          auto& of_place = by_place[place_of(d)];
+          of_place.first = bytes_per_second_of(d);
+          of_place.second.insert(static_cast<int>(g));
+        }
       }
-    }
-    std::map<std::pair<double, std::set<int>>, size_t> known;
-    for (const auto& [host, of] : by_host) {
-      const double rate = of.first < 0 ? 0 : predictor_.cards().BytesPerSecond(of.first);
-      const auto [place, inserted] = known.try_emplace({rate, of.second}, hosts_.size());
-      if (inserted) hosts_.push_back({of.first, {of.second.begin(), of.second.end()}});
-      ++hosts_[place->second].count;
-    }
+      std::map<std::pair<double, std::set<int>>, size_t> known;
+      for (const auto& [number, of] : by_place) {
+        const auto [place, inserted] = known.try_emplace(of, places_.size());
+        if (inserted) places_.push_back({of.first, {of.second.begin(), of.second.end()}});
+        ++places_[place->second].count;
+      }
+    };
+    find([&](int d) { return HostOf(problem_, d); },
+         [&](int d) { return ways.HostOf(d) < 0 ? 0 : ways.BytesPerSecondOfHost(ways.HostOf(d)); });
+    hosts_ = places_.size();
+    if (ways.sites() == 0) return;
+    find([&](int d) { return ways.SiteOf(d); },
+         [&](int d) { return ways.BytesPerSecondOfSite(ways.SiteOf(d)); });
   }
 
   double EndSeconds() const {
@@ -469,10 +567,12 @@ class AlikeRoutes {
   std::map<std::pair<std::string, int>, std::vector<std::vector<int>>>
       sets_of_kind_;  // by that and the micro-batches
   std::map<int, int> used_on_host_;
+  Crossings of_all_, of_these_;
   std::vector<StageGroup> groups_;
   std::vector<GroupsOfKind> kinds_;
-  std::vector<Bucket> buckets_;  // in the order of their sums
-  std::vector<AlikeHosts> hosts_;
+  std::vector<Bucket> buckets_;      // in the order of their sums
+  std::vector<AlikePlaces> places_;  // hosts, and then sites
+  size_t hosts_ = 0;
 };
 
 }  // namespace
@@ -482,7 +582,7 @@ AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
       classes_(DeviceClassesOf(problem)),
       class_of_(problem.devices.size()),
       samples_(problem, class_of_),
-      cards_(problem) {
+      ways_(problem) {
   for (size_t c = 0; c < classes_.size(); ++c) {
     for (const std::vector<int>& host : classes_[c].hosts) {
       for (const int d : host) class_of_[d] = static_cast<int>(c);

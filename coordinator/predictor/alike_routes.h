@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/predictor/card_use.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/shared_ways.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/ir/plan/plan.h"
 
@@ -55,7 +55,7 @@ class AlikeRoutePredictor {
   GroupSums& SumsOver(std::vector<int> devices, int at_once = 1);
   // What is known of sums over some of them.
   SumSamples& samples() { return samples_; }
-  const CardUse& cards() const { return cards_; }
+  const SharedWays& ways() const { return ways_; }
   // What was simulated of such routes by themselves; empty: nothing yet.
   std::vector<LastBackward>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
 
@@ -66,7 +66,7 @@ class AlikeRoutePredictor {
   std::unordered_map<std::string, int> device_by_name_;
   std::unordered_map<std::string, std::vector<LastBackward>> last_backwards_;
   SumSamples samples_;
-  const CardUse cards_;
+  const SharedWays ways_;
   std::map<std::pair<int, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;
 };
 

@@ -19,18 +19,20 @@ constexpr double kAdvanceOverUpdate = (2.0 + 4 + 7) / (7 + 1);
 
 }  // namespace
 
-StepSimulator::StepSimulator(const PlanningProblem& problem)
-    : StepSimulator(problem, nullptr, std::make_unique<Reductions>(problem)) {}
+StepSimulator::StepSimulator(const PlanningProblem& problem) : StepSimulator(problem, SharedWays(problem)) {}
+
+StepSimulator::StepSimulator(const PlanningProblem& problem, SharedWays ways)
+    : StepSimulator(problem, std::move(ways), nullptr, std::make_unique<Reductions>(problem)) {}
 
 StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions& reductions)
-    : StepSimulator(problem, &reductions, nullptr) {}
+    : StepSimulator(problem, SharedWays(problem), &reductions, nullptr) {}
 
-StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reductions,
+StepSimulator::StepSimulator(const PlanningProblem& problem, SharedWays ways, Reductions* reductions,
                              std::unique_ptr<Reductions> own)
     : problem_(problem),
       own_reductions_(std::move(own)),
       reductions_(reductions ? *reductions : *own_reductions_),
-      cards_(problem) {
+      ways_(std::move(ways)) {
   std::map<int, int> processors, hosts;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
     device_by_name_.emplace(problem.devices[d].name, d);
@@ -241,7 +243,7 @@ void StepSimulator::BuildTasks(const Plan& plan) {
   joint_task_.assign(first_scalars_key_ + steps, -1);
   part_task_.clear();
   thread_devices_.clear();
-  card_parts_.clear();
+  way_parts_.clear();
   meetings_.assign(plan.units.size(), {});
   tasks_.clear();
   edges_.clear();
@@ -307,13 +309,18 @@ int StepSimulator::MessageTask(Rank sender, Rank receiver, const Instruction& in
   if (largest_unit_ > 1)
     key = (key * largest_unit_ + costs_[sender].member) * largest_unit_ + costs_[receiver].member;
   const int task = JointTask(key);
-  const LinkCost& link = problem_.links.Between(costs_[sender].device, costs_[receiver].device);
-  tasks_[task].resource = Resource::kLink;
-  tasks_[task].latency_seconds = link.transfer.LatencySeconds();
-  tasks_[task].work_seconds =
-      TransferSeconds(link, static_cast<double>(instruction.bytes.value)) - tasks_[task].latency_seconds;
-  tasks_[task].from = costs_[sender].device;
-  tasks_[task].to = costs_[receiver].device;
+  Task& message = tasks_[task];
+  if (message.resource == Resource::kLink) return task;  // its other end came here before
+  message.from = costs_[sender].device;
+  message.to = costs_[receiver].device;
+  const LinkModel& transfer = problem_.links.Between(message.from, message.to).transfer;
+  message.resource = Resource::kLink;
+  message.latency_seconds = transfer.LatencySeconds();
+  message.work_seconds =
+      transfer.Seconds(static_cast<double>(instruction.bytes.value)) - message.latency_seconds;
+  message.first_way = static_cast<int>(way_parts_.size());
+  ways_.AddMessage(message.from, message.to, direction == 0, transfer.BytesPerSecond(), way_parts_);
+  message.end_way = static_cast<int>(way_parts_.size());
   return task;
 }
 
@@ -402,8 +409,8 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
     const int group = reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders));
     tasks_[task].work_seconds = part * reductions_.Seconds(group, slice.elements);
     TakeThreads(tasks_[task], devices);
-    TakeCards(tasks_[task], devices,
-              part * problem_.wire_bytes_per_element * static_cast<double>(slice.elements));
+    TakeWays(tasks_[task], devices,
+             part * problem_.wire_bytes_per_element * static_cast<double>(slice.elements));
   }
   return task;
 }
@@ -417,24 +424,11 @@ void StepSimulator::TakeThreads(Task& task, absl::Span<const int> devices) {
   if (task.end_thread > task.first_thread) task.resource = Resource::kShared;
 }
 
-void StepSimulator::TakeCards(Task& task, absl::Span<const int> devices, double bytes) {
-  task.first_card = task.end_card = static_cast<int>(card_parts_.size());
-  if (cards_.hosts() == 0) return;
-  std::vector<int> hosts;  // of devices with cards of their own, none
-  int alone = 0;
-  for (const int device : devices) {
-    if (cards_.HostOf(device) < 0) {
-      ++alone;
-    } else if (std::find(hosts.begin(), hosts.end(), cards_.HostOf(device)) == hosts.end()) {
-      hosts.push_back(cards_.HostOf(device));
-    }
-  }
-  const int count = alone + static_cast<int>(hosts.size());
-  if (count < 2) return;
-  for (const int host : hosts)
-    card_parts_.push_back({host, cards_.Part(host, count, bytes, task.work_seconds)});
-  task.end_card = static_cast<int>(card_parts_.size());
-  task.resource = Resource::kShared;
+void StepSimulator::TakeWays(Task& task, absl::Span<const int> devices, double bytes) {
+  task.first_way = static_cast<int>(way_parts_.size());
+  ways_.AddSum(devices, bytes, task.work_seconds, way_parts_);
+  task.end_way = static_cast<int>(way_parts_.size());
+  if (task.end_way > task.first_way) task.resource = Resource::kShared;
 }
 
 // Beside what the device computes, and beside copies the other way; on the cores that compute, where these copy.

@@ -8,12 +8,12 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
-#include "coordinator/predictor/card_use.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/fluid_work.h"
 #include "coordinator/predictor/pass_costs.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/reductions.h"
+#include "coordinator/predictor/shared_ways.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/group_exchanges.h"
 #include "runtime/ir/program/program.h"
@@ -41,6 +41,8 @@ class StepSimulator {
  public:
   explicit StepSimulator(const PlanningProblem& problem);
   StepSimulator(const PlanningProblem& problem, Reductions& reductions);
+  // What the devices share is told apart, in their order.
+  StepSimulator(const PlanningProblem& problem, SharedWays ways);
 
   // Seconds of one step of `plan`. Errors as PredictStep's.
   absl::StatusOr<double> Run(const Plan& plan);
@@ -57,8 +59,8 @@ class StepSimulator {
   int64_t simulated_instructions() const { return simulated_instructions_; }
 
  private:
-  // kShared: a thread on the cores of each of some devices that compute on these, for what they copy or sum, and parts of the
-  // network cards of some hosts.
+  // kShared: a thread on the cores of each of some devices that compute on these, for what they copy or sum, and parts of
+  // shared ways, as a link takes them too.
   enum class Resource : uint8_t { kNone, kProcessor, kShared, kLink };
   struct Task {
     Resource resource = Resource::kNone;
@@ -70,7 +72,7 @@ class StepSimulator {
     double start_seconds = 0, end_seconds = -1;
     bool updates = false;                  // of a computation: memory bounds it, as norms and updates
     int first_thread = 0, end_thread = 0;  // into thread_devices_
-    int first_card = 0, end_card = 0;      // into card_parts_
+    int first_way = 0, end_way = 0;        // into way_parts_
   };
   struct Edge {
     int task;
@@ -117,8 +119,8 @@ class StepSimulator {
   int SliceTask(Rank rank, const Instruction& instruction);
   // Has a copy or sum of these devices take a thread of each that computes on cores.
   void TakeThreads(Task& task, absl::Span<const int> devices);
-  // Has a sum over these devices, whose length is known, take its parts of their hosts' cards.
-  void TakeCards(Task& task, absl::Span<const int> devices, double bytes);
+  // Has a sum over these devices, whose length is known, take its parts of the ways that they share.
+  void TakeWays(Task& task, absl::Span<const int> devices, double bytes);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -155,11 +157,12 @@ class StepSimulator {
   // How many times longer what runs on the cores of `device` takes than alone: the threads on them get equal parts.
   double SharingOfCores(int device) const;
   double ShareOfShared(const Task& task) const;
-  absl::Span<const CardPart> CardPartsOf(const Task& task) const {
-    return absl::MakeSpan(card_parts_).subspan(task.first_card, task.end_card - task.first_card);
+  absl::Span<const WayPart> WayPartsOf(const Task& task) const {
+    return absl::MakeSpan(way_parts_).subspan(task.first_way, task.end_way - task.first_way);
   }
 
-  StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own);
+  StepSimulator(const PlanningProblem& problem, SharedWays ways, Reductions* reductions,
+                std::unique_ptr<Reductions> own);
 
   const PlanningProblem& problem_;
   const std::unique_ptr<Reductions> own_reductions_;  // null: they are another's
@@ -167,7 +170,7 @@ class StepSimulator {
   std::map<std::string, int> device_by_name_;
   // The processor and the host of each device, numbered from 0; -1: it shares nothing with its host.
   std::vector<int> processor_, host_;
-  const CardUse cards_;
+  const SharedWays ways_;
   std::vector<int64_t> parameters_before_;  // of blocks, without the tied embedding
 
   // Behind the first step of which what follows has been made ahead, and one more in which all have come to rest.
@@ -191,12 +194,12 @@ class StepSimulator {
   std::vector<Edge> edges_;
   std::vector<Running> running_;
   std::vector<int> thread_devices_;
-  std::vector<CardPart> card_parts_;
+  std::vector<WayPart> way_parts_;
   std::vector<int> computing_,
       threads_;  // running tasks of a processor: computations, and threads beside them
   std::vector<int> sending_, receiving_;  // likewise, of a device's ends
   std::vector<int> computing_on_host_;    // likewise, of the devices with a host_
-  CardsWanted cards_wanted_;              // by running tasks
+  WaysWanted ways_wanted_;                // by running tasks
   int64_t simulated_instructions_ = 0;
 };
 

@@ -11,7 +11,7 @@ absl::Status StepSimulator::Simulate() {
   computing_.assign(problem_.devices.size(), 0);
   computing_on_host_.assign(problem_.devices.size(), 0);
   threads_.assign(problem_.devices.size(), 0);
-  cards_wanted_ = CardsWanted(cards_.hosts());
+  ways_wanted_ = WaysWanted(ways_.count());
   sending_.assign(problem_.devices.size(), 0);
   receiving_.assign(problem_.devices.size(), 0);
   size_t ended = 0;
@@ -75,11 +75,12 @@ void StepSimulator::Occupy(const Running& running, int change) {
   if (running.resource == Resource::kShared) {
     for (int t = task.first_thread; t < task.end_thread; ++t)
       threads_[processor_[thread_devices_[t]]] += change;
-    cards_wanted_.Change(CardPartsOf(task), change);
+    ways_wanted_.Change(WayPartsOf(task), change);
   }
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
     receiving_[task.to] += change;
+    ways_wanted_.Change(WayPartsOf(task), change);
   }
 }
 
@@ -93,13 +94,15 @@ double StepSimulator::ShareOf(const Running& running) const {
     case Resource::kShared:
       return ShareOfShared(task);
     case Resource::kLink:
-      return std::max(sending_[task.from], receiving_[task.to]);
+      return std::max<double>({static_cast<double>(sending_[task.from]),
+                               static_cast<double>(receiving_[task.to]),
+                               ways_wanted_.Slowdown(WayPartsOf(task))});
   }
   return 1;
 }
 
 double StepSimulator::ShareOfShared(const Task& task) const {
-  double share = cards_wanted_.Slowdown(CardPartsOf(task));
+  double share = ways_wanted_.Slowdown(WayPartsOf(task));
   for (int t = task.first_thread; t < task.end_thread; ++t)
     share = std::max(share, SharingOfCores(thread_devices_[t]));
   return share;

@@ -12,8 +12,8 @@ namespace {
 
 class Turns {
  public:
-  Turns(int holders, int hosts, std::vector<SumInTurn>& sums)
-      : sums_(sums), queues_(holders), behind_(sums.size()), wanted_(hosts) {
+  Turns(int holders, int ways, std::vector<SumInTurn>& sums)
+      : sums_(sums), queues_(holders), behind_(sums.size()), wanted_(ways) {
     for (size_t i = 0; i < sums.size(); ++i) {
       behind_[i] = static_cast<int>(sums[i].holders.size());
       for (const int holder : sums[i].holders) queues_[holder].push(i);
@@ -28,7 +28,7 @@ class Turns {
       double next = std::numeric_limits<double>::infinity();
       for (const size_t i : waiting_) next = std::min(next, sums_[i].ready_seconds);
       for (Running& running : running_) {
-        running.work.Share(wanted_.Slowdown(sums_[running.sum].card_parts), now);
+        running.work.Share(wanted_.Slowdown(sums_[running.sum].way_parts), now);
         next = std::min(next, running.work.end_seconds);
       }
       now = next;
@@ -51,7 +51,7 @@ class Turns {
     std::erase_if(waiting_, [&](size_t i) {
       if (sums_[i].ready_seconds > now) return false;
       running_.push_back({i, FluidWork::Begin(now, sums_[i].work_seconds)});
-      wanted_.Change(sums_[i].card_parts, 1);
+      wanted_.Change(sums_[i].way_parts, 1);
       return true;
     });
   }
@@ -65,7 +65,7 @@ class Turns {
     });
     for (const size_t i : done) {
       sums_[i].end_seconds = now;
-      wanted_.Change(sums_[i].card_parts, -1);
+      wanted_.Change(sums_[i].way_parts, -1);
       for (const int holder : sums_[i].holders) {
         queues_[holder].pop();
         ComeToFront(queues_[holder]);
@@ -78,11 +78,11 @@ class Turns {
   std::vector<int> behind_;                 // of each sum, in how many queues others are before it
   std::vector<size_t> waiting_;
   std::vector<Running> running_;
-  CardsWanted wanted_;
+  WaysWanted wanted_;
 };
 
 }  // namespace
 
-void RunInTurn(int holders, int hosts, std::vector<SumInTurn>& sums) { Turns(holders, hosts, sums).Run(); }
+void RunInTurn(int holders, int ways, std::vector<SumInTurn>& sums) { Turns(holders, ways, sums).Run(); }
 
 }  // namespace medley

@@ -2,12 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/predictor/card_use.h"
+#include "coordinator/predictor/shared_ways.h"
 
 namespace medley {
 namespace {
 
-constexpr int64_t kAll = CardUse::kAllCards;
+constexpr int64_t kAll = SharedWays::kAll;
 
 TEST_CASE("holders sum one at a time, in their order") {
   std::vector<SumInTurn> sums = {{{0, 1}, 1, 2}, {{1, 2}, 0, 3}, {{0}, 0, 1}, {{2}, 0, 1}, {{3}, 0.5, 1}};

@@ -74,7 +74,7 @@ class Planning {
     const bool may_home = problem_.constraints.saves_memory &&
                           std::any_of(problem_.devices.begin(), problem_.devices.end(), CopiesAreMeasured);
     if (!found_any() && may_home) {
-      host_layers_ = HostLayers::kAllowed;
+      layers_on_hosts_ = true;
       Search();
     }
     if (!found_any() && stopped())
@@ -117,9 +117,10 @@ class Planning {
   // optimizer's state as the least.
   struct Replicated {
     Replicated(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-               StageMemories& memories, const SumModel& sums, double optimizer_share, HostLayers host_layers,
+               StageMemories& memories, const SumModel& sums, double optimizer_share, bool layers_on_hosts,
                RouteCount routes, int most_stages, int degree)
-        : table(problem, classes, memories, optimizer_share, host_layers, degree),
+        : table(problem, classes, memories, optimizer_share,
+                {.layers_on_hosts = layers_on_hosts, .only_degree = degree}),
           sums(sums),
           pricings(PricingsOf(table, most_stages)),
           degree(degree),
@@ -230,7 +231,7 @@ class Planning {
     for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
       const SumModel& sums = SumsOf(all.sums, classes, routes->most, std::max(1, degree));
       all.replicated.push_back(std::make_unique<Replicated>(problem_, classes, memories_, sums,
-                                                            ShareOf(routes->least), host_layers_, *routes,
+                                                            ShareOf(routes->least), layers_on_hosts_, *routes,
                                                             most_stages_, degree));
       for (const int parts : PartsFor(static_cast<int>(problem_.devices.size()) / routes->least)) {
         all.cut.push_back(std::make_unique<Cut>(*all.replicated.back(), all.replicated.back()->sums,
@@ -327,9 +328,8 @@ class Planning {
                            .shards_optimizer = best_.plan.shards_optimizer};
     best_.busy_seconds = busy_seconds_;
     best_.lower_bound_seconds =
-        std::max(busy_seconds_,
-                 LowerBoundSeconds(problem_, classes_, memories_, known, host_layers_ != HostLayers::kNone,
-                                   most_stages_, most_routes_, stop_));
+        std::max(busy_seconds_, LowerBoundSeconds(problem_, classes_, memories_, known, layers_on_hosts_,
+                                                  most_stages_, most_routes_, stop_));
   }
 
   // The tables of all classes and degrees, whose kinds are the same: of as many replicas, twice as many each time.
@@ -338,7 +338,7 @@ class Planning {
     std::unique_ptr<StageTable>& table = tables_[static_cast<int>(least)];
     if (table == nullptr) {
       table = std::make_unique<StageTable>(problem_, classes_, memories_, ShareOf(static_cast<int>(least)),
-                                           host_layers_);
+                                           TableScope{.layers_on_hosts = layers_on_hosts_});
     }
     return *table;
   }
@@ -512,7 +512,7 @@ class Planning {
   AlikeRoutePredictor predictor_;
   const std::vector<DeviceClass>& classes_;
   StageMemories memories_;
-  HostLayers host_layers_ = HostLayers::kNone;
+  bool layers_on_hosts_ = false;
   // Of all classes and degrees, by replicas.
   std::map<int, std::unique_ptr<StageTable>> tables_;
   SumModels sums_;

@@ -47,6 +47,36 @@ TEST_CASE("plans of many devices are valid, fit, and are predicted as whole ones
   CHECK(planned >= 20);
 }
 
+TEST_CASE(
+    "messages that share the cards of hosts, or the way between sites, are predicted as in whole plans") {
+  int planned = 0, slower = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 12 + static_cast<int>(seed % 3) * 6);
+    for (LinkCost& cost : problem.links.each()) {
+      if (cost.transfer.BytesPerSecond() < 3e6)
+        cost.transfer = LinkModel::Line(5e-3, cost.transfer.BytesPerSecond() / 30);
+    }
+    const PlanningProblem unshared = problem;
+    for (DeviceCost& device : problem.devices) {
+      device.network_cards = 1 + static_cast<int>(seed % 2);
+      if (seed % 3 == 0) device.site = device.kind == "kind 0" ? 0 : 1;
+    }
+    INFO("seed " << seed << ", " << problem.devices.size() << " devices");
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (absl::IsResourceExhausted(found.status())) continue;
+    REQUIRE(found.status().ToString() == "OK");
+    ++planned;
+    INFO(found->summary);
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
+    REQUIRE(whole.status().ToString() == "OK");
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.03));
+    CHECK(found->lower_bound_seconds <= *whole);
+    slower += *whole > 1.02 * *PredictStepSeconds(unshared, found->plan);
+  }
+  CHECK(planned >= 20);
+  CHECK(slower >= 3);
+}
+
 // Then the search of few devices is all that they are planned by, if it ends.
 PlanningProblem WithoutShares(PlanningProblem problem) {
   for (DeviceCost& device : problem.devices) device.shares.clear();
@@ -221,6 +251,8 @@ TEST_CASE("stages that hold the same blocks share hosts where that saves sums be
     hosts.push_back(d / 4);
   }
   problem.links = DeviceLinks(ends, hosts, 1);
+  // Messages, which then share cards, are small.
+  problem.shape.sequence = 1;
   const LinkModel within = LinkModel::Line(0, 1e9), between = LinkModel::Line(0, 1e5);
   problem.links.SetWithinHosts(0, 0, {within, within});
   problem.links.SetBetweenHosts(0, 0, {between, between});

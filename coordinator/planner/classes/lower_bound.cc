@@ -180,8 +180,7 @@ double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<Devic
   double bound = known.step_seconds;
   MasterRelaxation best;
   for (const Kind& one : kinds) {
-    PlanKind kind(problem, classes, memories, layers_on_hosts ? HostLayers::kCopiesFree : HostLayers::kNone,
-                  most_stages, one.routes, one.shards_optimizer);
+    PlanKind kind(problem, classes, memories, layers_on_hosts, most_stages, one.routes, one.shards_optimizer);
     bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, best, stop));
   }
   return IsStopped(stop) ? 0 : bound;

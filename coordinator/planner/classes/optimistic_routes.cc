@@ -14,11 +14,12 @@ Trips TripsOf(int micro_batches, int most_stages) {
 }
 
 PlanKind::PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                   StageMemories& memories, HostLayers host_layers, int most_stages, RouteCount routes,
+                   StageMemories& memories, bool layers_on_hosts, int most_stages, RouteCount routes,
                    bool shards_optimizer)
     : table_(problem, classes, memories,
              // No replica carries less of it: the tied embedding may have two holders a route.
-             shards_optimizer ? 0.5 / routes.most : 1, host_layers),
+             shards_optimizer ? 0.5 / routes.most : 1,
+             {.layers_on_hosts = layers_on_hosts, .of_bounds = true}),
       routes_(routes),
       shards_optimizer_(shards_optimizer),
       pricings_(PricingsOf(table_, most_stages)) {

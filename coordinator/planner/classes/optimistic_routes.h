@@ -42,7 +42,7 @@ Trips TripsOf(int micro_batches, int most_stages);
 class PlanKind {
  public:
   PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, StageMemories& memories,
-           HostLayers host_layers, int most_stages, RouteCount routes, bool shards_optimizer);
+           bool layers_on_hosts, int most_stages, RouteCount routes, bool shards_optimizer);
 
   StageTable& table() { return table_; }
   const StageTable& table() const { return table_; }

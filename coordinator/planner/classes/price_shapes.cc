@@ -40,7 +40,7 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
           std::optional<UnitSaving> saving;
           if (least != recomputes.end()) saving = UnitSaving{least->first, 0};
           // Nothing is faster than what recomputes nothing.
-          if (table.host_layers() != HostLayers::kNone && (!saving || saving->recompute != Recompute::kNone))
+          if (table.layers_on_hosts() && (!saving || saving->recompute != Recompute::kNone))
             saving = table.LeastSaving(form);
           const bool fits = saving && form.layers >= LeastLayers(from_end, first);
           recompute_.push_back(static_cast<signed char>(fits ? static_cast<int>(saving->recompute) : -1));

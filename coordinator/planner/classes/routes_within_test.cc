@@ -54,7 +54,7 @@ TEST_CASE("routes within counts of devices have the least period of all") {
     INFO("seed " << seed);
     const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
     StageMemories memories(problem);
-    StageTable table(problem, classes, memories, /*optimizer_share=*/1, HostLayers::kNone, /*only_degree=*/1);
+    StageTable table(problem, classes, memories, /*optimizer_share=*/1, {.only_degree = 1});
     std::vector<int> devices;
     for (const DeviceClass& of : classes) devices.push_back(of.devices);
     for (const ShapePricing& pricing : PricingsOf(table, /*most_stages=*/5)) {
@@ -86,7 +86,7 @@ TEST_CASE("routes within too many counts or devices, or of several degrees, are 
   REQUIRE(mixed.kinds().back().degree > 1);
   const std::vector<int> some(classes.size(), 4), many(classes.size(), 1'000'000);
   CHECK(RoutesWithin(PricingsOf(mixed, 4).front(), some).empty());
-  StageTable single(problem, classes, memories, /*optimizer_share=*/1, HostLayers::kNone, /*only_degree=*/1);
+  StageTable single(problem, classes, memories, /*optimizer_share=*/1, {.only_degree = 1});
   CHECK(!RoutesWithin(PricingsOf(single, 4).front(), some).empty());
   // With several for each block; and with as many counts as there may not be.
   CHECK(RoutesWithin(PricingsOf(single, 16).front(), std::vector<int>(classes.size(), 16)).empty());

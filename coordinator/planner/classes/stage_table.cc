@@ -5,7 +5,6 @@
 
 #include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/techniques/sharing.h"
-#include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
@@ -13,18 +12,17 @@
 
 namespace medley {
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
-                       StageMemories& memories, double optimizer_share, HostLayers host_layers,
-                       int only_degree)
+                       StageMemories& memories, double optimizer_share, const TableScope& scope)
     : problem_(problem),
       classes_(std::move(classes)),
       optimizer_share_(optimizer_share),
-      host_layers_(host_layers),
+      scope_(scope),
       layers_summed_alone_(LayersAreSummedAlone(problem.shape.model)),
       memories_(memories) {
   const ModelConfig& model = problem.shape.model;
   for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
     for (int degree = 1; degree <= classes_[c].most_on_host; ++degree) {
-      if (only_degree > 0 && degree != only_degree) continue;
+      if (scope.only_degree > 0 && degree != scope.only_degree) continue;
       if (degree == 1 || SharingObjection(model, degree).empty()) AddKind(c, degree);
     }
   }
@@ -71,7 +69,7 @@ void StageTable::AddKind(int device_class, int degree) {
 
 void StageTable::FindHost(StageKind& kind) const {
   const DeviceCost& first = problem_.devices[kind.devices[0]];
-  if (host_layers_ == HostLayers::kNone || !CopiesAreMeasured(first)) return;
+  if (!scope_.layers_on_hosts || !CopiesAreMeasured(first)) return;
   kind.fetch_bytes_per_second = first.fetch_bytes_per_second;
   kind.store_bytes_per_second = first.store_bytes_per_second;
   kind.layer = SizeOf(Dtype::kF32) * SegmentElements(LocalModel(problem_.shape.model, kind.shares[0]),
@@ -90,6 +88,7 @@ void StageTable::FindHost(StageKind& kind) const {
 
 void StageTable::TabulateMessages() {
   const size_t count = kinds_.size();
+  const SharedWays ways(problem_);
   messages_.assign(2 * count * count, std::vector<double>(problem_.micro_batch_sizes.size(), 0));
   // A device of a class on another host than that of `kind`; -1: there is none.
   const auto elsewhere = [&](const StageKind& kind, int device_class) {
@@ -125,12 +124,26 @@ void StageTable::TabulateMessages() {
           if (other < 0) other = same_host ? far : near;
           if (other < 0) continue;
           messages_[(from * count + to) * 2 + (same_host ? 1 : 0)][size] =
-              TransferSeconds(problem_.links.Between(sender.devices[0], other), part) +
-              receiver.gather_seconds[size];
+              TransferSecondsTo(receiver, other, sender, part, ways) + receiver.gather_seconds[size];
         }
       }
     }
   }
+}
+
+double StageTable::TransferSecondsTo(const StageKind& receiver, int device, const StageKind& sender,
+                                     double bytes, const SharedWays& ways) const {
+  const LinkModel& transfer = problem_.links.Between(sender.devices[0], device).transfer;
+  const double latency_seconds = transfer.LatencySeconds(), seconds = transfer.Seconds(bytes);
+  if (scope_.of_bounds) return seconds;
+  const auto at_once = [&](const StageKind& kind) {
+    const DeviceClass& of = classes_[kind.device_class];
+    return AtOnce{.at_host = static_cast<double>(of.most_on_host),
+                  .at_site = static_cast<double>(of.devices)};
+  };
+  const double slowdown = ways.SlowdownOfMessage(sender.devices[0], at_once(sender), device,
+                                                 at_once(receiver), transfer.BytesPerSecond());
+  return latency_seconds + slowdown * (seconds - latency_seconds);
 }
 
 double StageTable::ForwardSeconds(const StageForm& stage) const {
@@ -236,7 +249,7 @@ bool StageTable::Fits(const StageForm& stage) {
   const StageKind& kind = kinds_[stage.kind];
   RankMemory memory = memories_.Of(kind, stage);
   // A bound takes what others hold for as little as it can be.
-  const int windows = host_layers_ == HostLayers::kCopiesFree ? 0 : stage.windows;
+  const int windows = scope_.of_bounds ? 0 : stage.windows;
   memory.optimizer =
       OptimizerBytes(memory.optimizer, windows, kind.layer, layers_summed_alone_, optimizer_share(stage));
   return medley::Fits(memory, kind.room);
@@ -341,7 +354,7 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
     break;
   }
   // With nothing recomputed what fits needs no windows.
-  if (host_layers_ == HostLayers::kNone || (least && least->recompute == Recompute::kNone)) return least;
+  if (!scope_.layers_on_hosts || (least && least->recompute == Recompute::kNone)) return least;
   for (const auto& [recompute, layers] : all) {
     stage.recompute = recompute;
     const int windows = MostWindows(stage);

@@ -13,6 +13,7 @@
 #include "coordinator/planner/techniques/stage_buffers.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/device_classes.h"
+#include "coordinator/predictor/shared_ways.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/program/memory.h"
 
@@ -40,8 +41,14 @@ struct StageKind {
   double StoreSeconds() const { return static_cast<double>(layer.value) / store_bytes_per_second; }
 };
 
-// Whether layers may live in host memory, and whether copies take their time: bounds know nothing of how far they overlap.
-enum class HostLayers : uint8_t { kNone, kAllowed, kCopiesFree };
+// Which stages a table has, and what of.
+struct TableScope {
+  bool layers_on_hosts = false;  // they may live there
+  // What no plan does sooner: copies take no time, for how far they overlap is not known, and messages what they take alone. Else
+  // messages between hosts take what they do while all devices of a host send theirs.
+  bool of_bounds = false;
+  int only_degree = 0;  // of all stages; 0: any
+};
 
 // A stage of a route by what its time and memory depend on.
 struct StageForm {
@@ -89,10 +96,9 @@ class StageTable {
  public:
   // `optimizer_share`: of the optimizer's state of what a stage of one unit holds, what it carries itself (ZeRO-1); 1: all of it. Of more
   // units each carries a part of that, where plans may save memory.
-  // `only_degree`: of all stages; 0: any.
   // `memories`: of the problem; must outlive it.
   StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, StageMemories& memories,
-             double optimizer_share, HostLayers host_layers = HostLayers::kNone, int only_degree = 0);
+             double optimizer_share, const TableScope& scope = {});
 
   const PlanningProblem& problem() const { return problem_; }
   const std::vector<DeviceClass>& classes() const { return classes_; }
@@ -120,7 +126,7 @@ class StageTable {
 
   // The most layers that fit of such a stage with none on its host, whatever it has; -1: not even a stage without any.
   int MostLayers(StageForm stage);
-  HostLayers host_layers() const { return host_layers_; }
+  bool layers_on_hosts() const { return scope_.layers_on_hosts; }
   // What such a stage may recompute, whatever layers it has, what takes the least time first, and the most layers that then fit; none
   // behind that with which all do.
   std::vector<std::pair<Recompute, int>> Recomputes(StageForm stage);
@@ -133,18 +139,19 @@ class StageTable {
   void AddKind(int device_class, int degree);
   void FindHost(StageKind& kind) const;
   void TabulateMessages();
+  // What part of an activation takes from a kind's first device to another one.
+  double TransferSecondsTo(const StageKind& receiver, int device, const StageKind& sender, double bytes,
+                           const SharedWays& ways) const;
   bool Fits(const StageForm& stage);
   bool MayLiveOnHost(const StageForm& stage) const;
   // The most windows that fit; 0: not even the fewest, or its layers may not live there.
   int MostWindows(StageForm stage);
-  bool CountsCopies(const StageForm& stage) const {
-    return stage.windows > 0 && host_layers_ == HostLayers::kAllowed;
-  }
+  bool CountsCopies(const StageForm& stage) const { return stage.windows > 0 && !scope_.of_bounds; }
 
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
   const double optimizer_share_;
-  const HostLayers host_layers_;
+  const TableScope scope_;
   const bool layers_summed_alone_;
   std::vector<StageKind> kinds_;
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]

@@ -1,0 +1,98 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "coordinator/predictor/cost_model.h"
+
+namespace medley {
+
+// Of one way, what a message or a sum takes of it.
+struct WayPart {
+  int way = 0;
+  int64_t part = 0;  // of SharedWays::kAll
+};
+
+// Of the messages of a device's stage with one neighbour, how many like them go at the same moments that share its host's cards, or
+// its site's way, itself too.
+struct AtOnce {
+  double at_host = 1, at_site = 1;
+};
+struct MessagesAtOnce {
+  AtOnce before, behind;  // with the stage before it, and with the one behind
+};
+
+// What messages between stages and sums of gradients take, while they run, of the ways that devices share: the network cards of
+// a host whose cards are known, and the way from a site to others; each out and in. What wants more than all of a way is slowed
+// down alike: of sums that take half of a host's cards by themselves two go side by side as fast as one, and three two thirds as fast.
+//
+// A card carries as many bytes a second as the fastest link from its host to another one, the way from a site as many as the fastest
+// link from there to another one. A message takes what its link carries. All of a vector that is summed over H hosts comes into each of
+// them and leaves it 2 (H - 1) / H times, as in a ring, and likewise of sites.
+class SharedWays {
+ public:
+  // Keeps nothing of `problem`.
+  explicit SharedWays(const PlanningProblem& problem);
+  // Of these devices alone, in this order; with the messages of others, which are left out, taken to be like theirs.
+  SharedWays Among(const std::vector<int>& devices, const std::vector<MessagesAtOnce>& at_once) const;
+
+  int count() const { return 2 * static_cast<int>(hosts_.size() + sites_.size()); }
+  // Adds what a message takes, to the stage behind or before, by a link that carries so much; nothing within a host.
+  void AddMessage(int from, int to, bool to_behind, double bytes_per_second,
+                  std::vector<WayPart>& parts) const;
+  // How many times as long a message takes while so many like it go at its ends.
+  double SlowdownOfMessage(int from, const AtOnce& sent, int to, const AtOnce& received,
+                           double bytes_per_second) const;
+  // Adds what a sum of `bytes` takes that is over in `seconds` by itself.
+  void AddSum(absl::Span<const int> devices, double bytes, double seconds, std::vector<WayPart>& parts) const;
+
+  // Its host or site, numbered from 0; -1: that is not known to share a way.
+  int HostOf(int device) const { return ends_[device].host; }
+  int SiteOf(int device) const { return ends_[device].site; }
+  int hosts() const { return static_cast<int>(hosts_.size()); }
+  int sites() const { return static_cast<int>(sites_.size()); }
+  // Each way, of sums.
+  double BytesPerSecondOfHost(int host) const { return hosts_[host].summing_bytes_per_second; }
+  double BytesPerSecondOfSite(int site) const { return sites_[site].summing_bytes_per_second; }
+  // Of a way that carries so much, what a sum over so many hosts or sites takes: at most all.
+  static int64_t PartOfSum(double bytes_per_second, int members, double bytes, double seconds);
+
+  // How many times as long takes what goes by a way of which so much is wanted in all.
+  static double Slowdown(int64_t wanted) { return wanted > kAll ? static_cast<double>(wanted) / kAll : 1; }
+  static constexpr int64_t kAll = int64_t{1} << 20;
+
+ private:
+  // Each way.
+  struct Rate {
+    double sending_bytes_per_second = 0, summing_bytes_per_second = 0;
+  };
+  struct End {
+    int host = -1, site = -1;
+    MessagesAtOnce at_once;
+  };
+  SharedWays() = default;
+  // Calls `visit` with each way that a message takes, and the part of it.
+  template <typename Visit>
+  void ForEachWay(int from, const AtOnce& sent, int to, const AtOnce& received, double bytes_per_second,
+                  const Visit& visit) const;
+  int WayOfHost(int host, bool in) const { return 2 * host + (in ? 1 : 0); }
+  int WayOfSite(int site, bool in) const { return WayOfHost(static_cast<int>(hosts_.size()) + site, in); }
+
+  std::vector<Rate> hosts_, sites_;
+  std::vector<End> ends_;  // of each device
+};
+
+// What all that runs at some time wants of each way.
+class WaysWanted {
+ public:
+  explicit WaysWanted(int ways = 0) : wanted_(ways, 0) {}
+  // `times`: 1 as one begins, and -1 as it ends.
+  void Change(absl::Span<const WayPart> parts, int times);
+  // Of one of them: that of the slowest of its ways.
+  double Slowdown(absl::Span<const WayPart> parts) const;
+
+ private:
+  std::vector<int64_t> wanted_;
+};
+
+}  // namespace medley

@@ -1,0 +1,174 @@
+#include "coordinator/predictor/shared_ways.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/reductions.h"
+#include "runtime/ir/model/model_share.h"
+
+namespace medley {
+namespace {
+
+constexpr double kBytesPerSecond = 1e8;
+
+// Two hosts of two devices, joined by cards of 1e8 bytes a second; nothing else takes long.
+PlanningProblem TwoHosts(int cards) {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 4, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 100, .context = 16};
+  problem.shape.sequence = 16;
+  problem.shape.global_batch_sequences = 4;
+  problem.micro_batch_sizes = {1};
+  const std::vector<BlockTimes> times = {{{1e-6, 1e-6}, {1e-6, 1e-6}, {1e-6, 1e-6}}};
+  std::vector<int> hosts;
+  for (int d = 0; d < 4; ++d) {
+    DeviceCost& device = problem.devices.emplace_back();
+    device.name = absl::StrCat("d", d);
+    device.processor = d;
+    device.host = d / 2;
+    device.network_cards = cards;
+    device.room.memory = GiB(1);
+    device.times = times;
+    for (const ModelShare& share : EvenShares(problem.shape.model, 2)) {
+      if (device.shares.empty() || !(device.shares.front().share == AtOrigin(share)))
+        device.shares.push_back({.share = AtOrigin(share), .room = device.room, .times = times});
+    }
+    hosts.push_back(d / 2);
+  }
+  problem.links = DeviceLinks({0, 0, 0, 0}, hosts, 1);
+  const LinkModel within = LinkModel::Line(0, 1e13), between = LinkModel::Line(0, kBytesPerSecond);
+  problem.links.SetWithinHosts(0, 0, {within, within});
+  problem.links.SetBetweenHosts(0, 0, {between, between});
+  return problem;
+}
+
+double StepSeconds(const PlanningProblem& problem, const Plan& plan) {
+  const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
+  REQUIRE(seconds.status().ToString() == "OK");
+  return *seconds;
+}
+
+TEST_CASE("a sum takes what it needs of a host's cards, and none where they are not known") {
+  PlanningProblem problem = TwoHosts(2);
+  const SharedWays ways(problem);
+  REQUIRE(ways.count() == 4);
+  CHECK(ways.HostOf(1) == 0);
+  CHECK(ways.HostOf(2) == 1);
+  // All of a vector over two hosts comes into each: by both cards in half a second.
+  CHECK(ways.BytesPerSecondOfHost(0) == 2 * kBytesPerSecond);
+  CHECK(SharedWays::PartOfSum(2 * kBytesPerSecond, 2, 1e8, 0.5) == SharedWays::kAll);
+  CHECK(SharedWays::PartOfSum(2 * kBytesPerSecond, 2, 1e8, 1) == SharedWays::kAll / 2);
+  CHECK(SharedWays::PartOfSum(2 * kBytesPerSecond, 2, 1e8, 0.1) == SharedWays::kAll);
+  CHECK(SharedWays::Slowdown(SharedWays::kAll) == 1);
+  CHECK(SharedWays::Slowdown(3 * SharedWays::kAll / 2) == 1.5);
+  CHECK(SharedWays(TwoHosts(0)).count() == 0);
+}
+
+TEST_CASE("ranks of a unit, and stages on one host, share its cards for their sums") {
+  // Each host holds all, so all of the gradients cross once each way.
+  Plan ranks, stages;
+  for (const int first : {0, 2}) {
+    const std::string a = absl::StrCat("d", first), b = absl::StrCat("d", first + 1);
+    ranks.units.push_back({{a, b}, {{0, 6}}});
+    ranks.routes.push_back({{first / 2}, 2, 1});
+    stages.units.push_back({{a}, {{0, 3}}});
+    stages.units.push_back({{b}, {{3, 6}}});
+    stages.routes.push_back({{first, first + 1}, 2, 1});
+  }
+  for (const Plan* plan : {&ranks, &stages}) {
+    INFO((plan == &ranks ? "ranks" : "stages"));
+    const double with_one = StepSeconds(TwoHosts(1), *plan), with_two = StepSeconds(TwoHosts(2), *plan);
+    CHECK(with_one / with_two > 1.7);
+    CHECK(with_one / with_two < 2.05);
+    // More cards than sums are of no use.
+    CHECK(StepSeconds(TwoHosts(4), *plan) == Approx(with_two).epsilon(1e-6));
+  }
+  const auto sums = ReductionsOf(TwoHosts(1), ranks), alone = ReductionsOf(TwoHosts(2), ranks);
+  REQUIRE(sums.ok());
+  REQUIRE(alone.ok());
+  CHECK(sums->front().choice.predicted_seconds > 1.7 * alone->front().choice.predicted_seconds);
+}
+
+// Two pipelines from one host to the other; they pass three blocks on either, and nothing but messages takes long. One micro-batch
+// takes a message of 16 * 64 elements of f32 there and one back.
+Plan TwoPipelines() {
+  Plan plan;
+  for (const int first : {0, 1}) {
+    plan.units.push_back({{absl::StrCat("d", first)}, {{0, 3}}});
+    plan.units.push_back({{absl::StrCat("d", first + 2)}, {{3, 6}}});
+    plan.routes.push_back({{2 * first, 2 * first + 1}, 1, 1});
+  }
+  return plan;
+}
+constexpr double kMessageBytes = 16 * 64 * 4;
+
+// Of messages alone: nothing else takes any time.
+PlanningProblem MessagesAlone(int cards, double bytes_per_second) {
+  PlanningProblem problem = TwoHosts(cards);
+  problem.shape.global_batch_sequences = 2;
+  for (DeviceCost& device : problem.devices) device.times = {{{0, 0}, {0, 0}, {0, 0}}};
+  const LinkModel none = LinkModel::Line(0, std::numeric_limits<double>::infinity());
+  problem.links.SetBetweenHosts(0, 0, {LinkModel::Line(0, bytes_per_second), none});
+  return problem;
+}
+
+TEST_CASE("messages of several pipelines share a host's cards, or a site's way to others") {
+  // Behind them is a sum of scalars.
+  const double one = kMessageBytes / 1000;
+  const auto about = [](double seconds) { return Approx(seconds).epsilon(0.03); };
+  const auto seconds = [](const PlanningProblem& problem) { return StepSeconds(problem, TwoPipelines()); };
+  CHECK(seconds(MessagesAlone(0, 1000)) == about(2 * one));  // not known
+  CHECK(seconds(MessagesAlone(1, 1000)) == about(2 * 2 * one));
+  CHECK(seconds(MessagesAlone(2, 1000)) == about(2 * one));
+  PlanningProblem sites = MessagesAlone(2, 1000);
+  for (const int d : {2, 3}) sites.devices[d].site = 1;
+  CHECK(seconds(sites) == about(2 * 2 * one));
+  // Of four hosts at two sites: the cards are enough, the way between the sites is not.
+  for (const int d : {1, 3}) sites.devices[d].host += 2;
+  sites.links = DeviceLinks({0, 0, 0, 0}, {0, 2, 1, 3}, 1);
+  sites.links.SetBetweenHosts(0, 0, MessagesAlone(1, 1000).links.Between(0, 2));
+  CHECK(seconds(sites) == about(2 * 2 * one));
+  for (const int d : {2, 3}) sites.devices[d].site = 0;
+  CHECK(seconds(sites) == about(2 * one));
+}
+
+TEST_CASE("of alike pipelines that share ways one is simulated as if all were") {
+  for (const int cards : {0, 1, 2}) {
+    for (const int site : {0, 1}) {
+      PlanningProblem problem = MessagesAlone(cards, 1000);
+      for (const int d : {2, 3}) problem.devices[d].site = site;
+      INFO(cards << " cards, " << site + 1 << " sites");
+      const absl::StatusOr<AlikePrediction> alike = AlikeRoutePredictor(problem).Predict(TwoPipelines());
+      REQUIRE(alike.status().ToString() == "OK");
+      CHECK(alike->kinds_of_routes == 1);
+      CHECK(alike->step_seconds == Approx(StepSeconds(problem, TwoPipelines())));
+    }
+  }
+}
+
+TEST_CASE("messages and sums share cards in their directions") {
+  // A sum of half of both ways, and a message that takes all of one.
+  const SharedWays ways(TwoHosts(1));
+  WaysWanted wanted(ways.count());
+  std::vector<WayPart> message, other_way, sum;
+  ways.AddMessage(0, 2, /*to_behind=*/true, kBytesPerSecond, message);
+  ways.AddMessage(3, 1, /*to_behind=*/false, kBytesPerSecond, other_way);
+  ways.AddSum(std::vector<int>{1, 3}, 1e8, 2, sum);
+  wanted.Change(message, 1);
+  wanted.Change(other_way, 1);
+  CHECK(wanted.Slowdown(message) == 1);
+  wanted.Change(sum, 1);
+  CHECK(wanted.Slowdown(message) == 1.5);
+  CHECK(wanted.Slowdown(sum) == 1.5);
+  wanted.Change(message, -1);
+  wanted.Change(other_way, -1);
+  CHECK(wanted.Slowdown(sum) == 1);
+}
+
+}  // namespace
+}  // namespace medley
