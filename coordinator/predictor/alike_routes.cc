@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/routes_alone.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "coordinator/predictor/sums_in_turn.h"
 #include "runtime/base/status_macros.h"
@@ -87,29 +89,6 @@ struct AlikePlaces {
   int count = 0;
 };
 
-// How many pairs of units that follow each other have an end at a place and the other elsewhere, by the block between them and
-// whether the end there comes first.
-class Crossings {
- public:
-  Crossings() = default;
-  Crossings(const SharedWays& ways, int blocks)
-      : blocks_(blocks + 1),
-        first_site_(At(ways.hosts(), BlockId(0), false)),
-        counts_(first_site_ + At(ways.sites(), BlockId(0), false)) {}
-  int& OfHost(int host, BlockId boundary, bool behind) { return counts_[At(host, boundary, behind)]; }
-  int& OfSite(int site, BlockId boundary, bool behind) {
-    return counts_[first_site_ + At(site, boundary, behind)];
-  }
-
- private:
-  size_t At(int place, BlockId boundary, bool behind) const {
-    return 2 * (static_cast<size_t>(place) * blocks_ + boundary.value()) + (behind ? 1 : 0);
-  }
-
-  size_t blocks_ = 0, first_site_ = 0;
-  std::vector<int> counts_;
-};
-
 class AlikeRoutes {
  public:
   AlikeRoutes(AlikeRoutePredictor& predictor, const Plan& plan)
@@ -155,91 +134,24 @@ class AlikeRoutes {
                 absl::StrCat("routes[", r, "]: ", name, " shares its processor"));
           }
           devices_of_unit_[u.value()].push_back(d);
-          ++used_on_host_[problem_.devices[d].host];
         }
       }
     }
-    std::vector<std::vector<int>> sets = RoutesThatMeet(plan_);
-    if (predictor_.ways().count() > 0) {
-      of_all_ = of_these_ = Crossings(predictor_.ways(), problem_.shape.model.blocks());
-      for (const std::vector<int>& routes : sets) CountCrossings(routes, 1, of_all_);
-    }
-    for (std::vector<int>& routes : sets) {
+    alone_.emplace(problem_, predictor_.ways(), plan_, devices_of_unit_);
+    for (std::vector<int>& routes : RoutesThatMeet(plan_)) {
       const int micro_batches = plan_.routes[routes.front()].micro_batches;
-      std::string kind = predictor_.KindOf(plan_, routes);
-      if (predictor_.ways().count() > 0) {
-        for (const MessagesAtOnce& of : AtOnceOf(routes))
-          absl::StrAppend(&kind, "*", of.before.at_host, ",", of.before.at_site, ",", of.behind.at_host, ",",
-                          of.behind.at_site);
-      }
+      const std::string kind = absl::StrCat(predictor_.KindOf(plan_, routes), alone_->DescribeAtOnce(routes));
       sets_of_kind_[{kind, micro_batches}].push_back(std::move(routes));
     }
     return absl::OkStatus();
-  }
-
-  // Adds `times` to how often messages leave each host with cards, and each site, between each two blocks: alike routes send at
-  // the same moments.
-  void CountCrossings(const std::vector<int>& routes, int times, Crossings& crossings) const {
-    const SharedWays& ways = predictor_.ways();
-    std::set<std::pair<UnitId, UnitId>> known;  // of routes that share units
-    for (const int r : routes) {
-      const std::vector<UnitId>& units = plan_.routes[r].units;
-      for (size_t s = 0; s + 1 < units.size(); ++s) {
-        if (routes.size() > 1 && !known.emplace(units[s], units[s + 1]).second) continue;
-        for (const bool behind : {true, false}) {
-          const UnitId at = behind ? units[s] : units[s + 1], other = behind ? units[s + 1] : units[s];
-          const int a = devices_of_unit_[at.value()].front(), b = devices_of_unit_[other.value()].front();
-          const BlockId boundary = plan_.units[units[s + 1].value()].chunks[0].first;
-          if (ways.HostOf(a) >= 0 && ways.HostOf(a) != ways.HostOf(b))
-            crossings.OfHost(ways.HostOf(a), boundary, behind) += times;
-          if (ways.SiteOf(a) != ways.SiteOf(b)) crossings.OfSite(ways.SiteOf(a), boundary, behind) += times;
-        }
-      }
-    }
-  }
-
-  // Of the devices of some routes that are simulated without the others.
-  std::vector<MessagesAtOnce> AtOnceOf(const std::vector<int>& routes) {
-    const SharedWays& ways = predictor_.ways();
-    if (ways.count() > 0) CountCrossings(routes, 1, of_these_);
-    std::vector<MessagesAtOnce> at_once;
-    for (const UnitId u : UnitsOf(plan_, routes)) {
-      const BlockRange& blocks = plan_.units[u.value()].chunks[0];
-      for (const int d : devices_of_unit_[u.value()]) {
-        MessagesAtOnce& of = at_once.emplace_back();
-        for (const bool behind : {false, true}) {
-          const BlockId boundary = behind ? blocks.end : blocks.first;
-          const auto ratio = [](int all, int these) {
-            return these > 0 ? static_cast<double>(all) / these : 1;
-          };
-          AtOnce& side = behind ? of.behind : of.before;
-          const int host = ways.HostOf(d), site = ways.SiteOf(d);
-          if (host >= 0)
-            side.at_host =
-                ratio(of_all_.OfHost(host, boundary, behind), of_these_.OfHost(host, boundary, behind));
-          if (site >= 0)
-            side.at_site =
-                ratio(of_all_.OfSite(site, boundary, behind), of_these_.OfSite(site, boundary, behind));
-        }
-      }
-    }
-    if (ways.count() > 0) CountCrossings(routes, -1, of_these_);
-    return at_once;
   }
 
   // Simulates one of the sets by itself.
   absl::Status AddKind(const std::string& key, const std::vector<std::vector<int>>& sets) {
     const Plan plan = PartOfPlan(plan_, sets.front());
     const std::vector<UnitId> first_set = UnitsOf(plan_, sets.front());
-    std::vector<int> devices;
-    for (const UnitId u : first_set) {
-      const std::vector<int>& of_unit = devices_of_unit_[u.value()];
-      devices.insert(devices.end(), of_unit.begin(), of_unit.end());
-    }
-    PlanningProblem alone = OnDevices(problem_, devices);
-    for (DeviceCost& device : alone.devices) Slow(device);
-    const SharedWays ways = predictor_.ways().Among(devices, AtOnceOf(sets.front()));
-    ASSIGN_OR_RETURN(const std::vector<LastBackward> last_backwards, LastBackwards(key, alone, ways, plan));
+    const PlanningProblem alone = alone_->ProblemOf(sets.front());
+    ASSIGN_OR_RETURN(const std::vector<LastBackward> last_backwards, LastBackwards(key, alone, plan));
     const int first_group = static_cast<int>(groups_.size());
     groups_.resize(groups_.size() + plan.units.size());
     for (const std::vector<int>& set : sets) {
@@ -279,15 +191,14 @@ class AlikeRoutes {
   // Of each unit of a set of routes. Of one route under 1F1B, once all stages are at work, each micro-batch more takes as long
   // as the one before.
   absl::StatusOr<std::vector<LastBackward>> LastBackwards(const std::string& key,
-                                                          const PlanningProblem& alone,
-                                                          const SharedWays& ways, Plan plan) {
+                                                          const PlanningProblem& alone, Plan plan) {
     const int units = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
     const int steady = 2 * units + 2;
     const auto simulated = [&](int count) -> absl::StatusOr<std::vector<LastBackward>> {
       std::vector<LastBackward>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
       if (!known.empty()) return known;
       plan.routes[0].micro_batches = count;
-      StepSimulator simulator(alone, ways);
+      StepSimulator simulator(alone);
       RETURN_IF_ERROR(simulator.Run(plan).status());
       for (int u = 0; u < units; ++u) {
         const Rank first = FirstRankOf(plan, u);
@@ -344,31 +255,6 @@ class AlikeRoutes {
     group.norm_seconds_per_parameter = costs->norm_seconds_per_parameter;
     group.update_seconds_per_parameter = costs->update_seconds_per_parameter;
     return absl::OkStatus();
-  }
-
-  // Makes a device what it is while all that the plan uses of its host compute.
-  void Slow(DeviceCost& cost) const {
-    if (cost.shared_with <= 0) return;
-    const int others = used_on_host_.at(cost.host) - 1;
-    const double factor = SlowdownBeside(cost, cost.shared_slowdown, others);
-    const double of_updates = SlowdownBeside(cost, cost.shared_update_slowdown, others);
-    const auto slow = [&](std::vector<BlockTimes>& times) {
-      for (BlockTimes& of : times) {
-        for (PassTimes* pass : {&of.embedding, &of.layer, &of.head}) {
-          for (const auto seconds : kAllPassTimes) pass->*seconds *= factor;
-        }
-      }
-    };
-    slow(cost.times);
-    cost.update_seconds_per_parameter *= of_updates;
-    cost.norm_seconds_per_parameter *= of_updates;
-    for (ShareCost& share : cost.shares) {
-      slow(share.times);
-      share.update_seconds_per_parameter *= of_updates;
-      share.norm_seconds_per_parameter *= of_updates;
-    }
-    cost.shared_with = 0;
-    cost.shared_slowdown = cost.shared_update_slowdown = 1;
   }
 
   // When the last backward of a group has gone through the segments from `segment` on.
@@ -566,8 +452,7 @@ class AlikeRoutes {
   std::vector<std::vector<int>> devices_of_unit_;
   std::map<std::pair<std::string, int>, std::vector<std::vector<int>>>
       sets_of_kind_;  // by that and the micro-batches
-  std::map<int, int> used_on_host_;
-  Crossings of_all_, of_these_;
+  std::optional<RoutesAlone> alone_;
   std::vector<StageGroup> groups_;
   std::vector<GroupsOfKind> kinds_;
   std::vector<Bucket> buckets_;      // in the order of their sums

@@ -47,6 +47,7 @@ PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>
                          .device_memory = problem.device_memory,
                          .message_protection = problem.message_protection};
   for (const int d : devices) result.devices.push_back(problem.devices[d]);
+  if (problem.ways) result.ways = problem.ways->Among(devices);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "coordinator/predictor/device_links.h"
+#include "coordinator/predictor/shared_ways.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -118,6 +119,8 @@ struct PlanningProblem {
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
   // Of messages between hosts; `links` were measured with it.
   MessageProtection message_protection = MessageProtection::kNone;
+  // Of a part of a cluster while the rest of it is used, too: what its devices share. None: what the figures above say.
+  std::optional<SharedWays> ways;
 };
 
 // Of all devices that `plan` uses.

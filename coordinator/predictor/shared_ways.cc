@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "coordinator/predictor/cost_model.h"
+
 namespace medley {
 namespace {
 
@@ -65,7 +67,8 @@ SharedWays SharedWays::Among(const std::vector<int>& devices,
   for (size_t i = 0; i < devices.size(); ++i) {
     const End& end = ends_[devices[i]];
     among.ends_.push_back({number(end.host, hosts, hosts_, among.hosts_),
-                           number(end.site, sites, sites_, among.sites_), at_once[i]});
+                           number(end.site, sites, sites_, among.sites_),
+                           at_once.empty() ? end.at_once : at_once[i]});
   }
   return among;
 }

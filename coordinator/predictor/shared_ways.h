@@ -3,9 +3,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "coordinator/predictor/cost_model.h"
 
 namespace medley {
+
+struct PlanningProblem;
 
 // Of one way, what a message or a sum takes of it.
 struct WayPart {
@@ -33,8 +34,8 @@ class SharedWays {
  public:
   // Keeps nothing of `problem`.
   explicit SharedWays(const PlanningProblem& problem);
-  // Of these devices alone, in this order; with the messages of others, which are left out, taken to be like theirs.
-  SharedWays Among(const std::vector<int>& devices, const std::vector<MessagesAtOnce>& at_once) const;
+  // Of these devices alone, in this order, with as many messages at once as before, or, if that is not empty, with so many.
+  SharedWays Among(const std::vector<int>& devices, const std::vector<MessagesAtOnce>& at_once = {}) const;
 
   int count() const { return 2 * static_cast<int>(hosts_.size() + sites_.size()); }
   // Adds what a message takes, to the stage behind or before, by a link that carries so much; nothing within a host.

@@ -19,20 +19,18 @@ constexpr double kAdvanceOverUpdate = (2.0 + 4 + 7) / (7 + 1);
 
 }  // namespace
 
-StepSimulator::StepSimulator(const PlanningProblem& problem) : StepSimulator(problem, SharedWays(problem)) {}
-
-StepSimulator::StepSimulator(const PlanningProblem& problem, SharedWays ways)
-    : StepSimulator(problem, std::move(ways), nullptr, std::make_unique<Reductions>(problem)) {}
+StepSimulator::StepSimulator(const PlanningProblem& problem)
+    : StepSimulator(problem, nullptr, std::make_unique<Reductions>(problem)) {}
 
 StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions& reductions)
-    : StepSimulator(problem, SharedWays(problem), &reductions, nullptr) {}
+    : StepSimulator(problem, &reductions, nullptr) {}
 
-StepSimulator::StepSimulator(const PlanningProblem& problem, SharedWays ways, Reductions* reductions,
+StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reductions,
                              std::unique_ptr<Reductions> own)
     : problem_(problem),
       own_reductions_(std::move(own)),
       reductions_(reductions ? *reductions : *own_reductions_),
-      ways_(std::move(ways)) {
+      ways_(problem.ways ? *problem.ways : SharedWays(problem)) {
   std::map<int, int> processors, hosts;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
     device_by_name_.emplace(problem.devices[d].name, d);

@@ -41,8 +41,6 @@ class StepSimulator {
  public:
   explicit StepSimulator(const PlanningProblem& problem);
   StepSimulator(const PlanningProblem& problem, Reductions& reductions);
-  // What the devices share is told apart, in their order.
-  StepSimulator(const PlanningProblem& problem, SharedWays ways);
 
   // Seconds of one step of `plan`. Errors as PredictStep's.
   absl::StatusOr<double> Run(const Plan& plan);
@@ -161,8 +159,7 @@ class StepSimulator {
     return absl::MakeSpan(way_parts_).subspan(task.first_way, task.end_way - task.first_way);
   }
 
-  StepSimulator(const PlanningProblem& problem, SharedWays ways, Reductions* reductions,
-                std::unique_ptr<Reductions> own);
+  StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own);
 
   const PlanningProblem& problem_;
   const std::unique_ptr<Reductions> own_reductions_;  // null: they are another's

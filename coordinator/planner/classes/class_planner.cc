@@ -120,7 +120,7 @@ class Planning {
                StageMemories& memories, const SumModel& sums, double optimizer_share, bool layers_on_hosts,
                RouteCount routes, int most_stages, int degree)
         : table(problem, classes, memories, optimizer_share,
-                {.layers_on_hosts = layers_on_hosts, .only_degree = degree}),
+                {.layers_on_hosts = layers_on_hosts, .most_routes = routes.most, .only_degree = degree}),
           sums(sums),
           pricings(PricingsOf(table, most_stages)),
           degree(degree),
@@ -337,8 +337,9 @@ class Planning {
     const auto least = std::bit_floor(static_cast<unsigned>(replicas));
     std::unique_ptr<StageTable>& table = tables_[static_cast<int>(least)];
     if (table == nullptr) {
-      table = std::make_unique<StageTable>(problem_, classes_, memories_, ShareOf(static_cast<int>(least)),
-                                           TableScope{.layers_on_hosts = layers_on_hosts_});
+      table = std::make_unique<StageTable>(
+          problem_, classes_, memories_, ShareOf(static_cast<int>(least)),
+          TableScope{.layers_on_hosts = layers_on_hosts_, .most_routes = 2 * static_cast<int>(least)});
     }
     return *table;
   }

@@ -10,6 +10,7 @@
 #include "coordinator/planner/techniques/order_problem.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/routes_alone.h"
 #include "runtime/ir/plan/part_of_plan.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/schedule.h"
@@ -55,11 +56,13 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
   // By the schedules with names a unit keeps as much for each of its routes as if it had no others.
   if (is_bundle && schedule != Schedule::kListed) return {};
   const Plan alone = PartOfPlan(plan, routes);
-  std::vector<int> devices;
-  for (const Unit& unit : alone.units) {
-    for (const std::string& name : unit.devices) devices.push_back(predictor_.DeviceNamed(name));
+  std::vector<std::vector<int>> devices;
+  for (const Unit& unit : plan.units) {
+    std::vector<int>& of_unit = devices.emplace_back();
+    for (const std::string& name : unit.devices) of_unit.push_back(predictor_.DeviceNamed(name));
   }
-  PlanningProblem problem = OnDevices(predictor_.problem(), devices);
+  PlanningProblem problem =
+      RoutesAlone(predictor_.problem(), predictor_.ways(), plan, devices).ProblemOf(routes);
   if (plan.shards_optimizer) LeaveToOthers(alone, HoldersOfBlocks(plan, problem.shape.model), problem);
   const auto orders_of = [&](Schedule named) { return ScheduleOrders(named, NominalPipeline(alone)); };
   Orders orders;

@@ -138,8 +138,9 @@ double StageTable::TransferSecondsTo(const StageKind& receiver, int device, cons
   if (scope_.of_bounds) return seconds;
   const auto at_once = [&](const StageKind& kind) {
     const DeviceClass& of = classes_[kind.device_class];
-    return AtOnce{.at_host = static_cast<double>(of.most_on_host),
-                  .at_site = static_cast<double>(of.devices)};
+    const double of_routes = static_cast<double>(scope_.most_routes) * kind.degree;
+    return AtOnce{.at_host = std::min<double>(of_routes, of.most_on_host),
+                  .at_site = std::min<double>(of_routes, of.devices)};
   };
   const double slowdown = ways.SlowdownOfMessage(sender.devices[0], at_once(sender), device,
                                                  at_once(receiver), transfer.BytesPerSecond());

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -45,9 +46,10 @@ struct StageKind {
 struct TableScope {
   bool layers_on_hosts = false;  // they may live there
   // What no plan does sooner: copies take no time, for how far they overlap is not known, and messages what they take alone. Else
-  // messages between hosts take what they do while all devices of a host send theirs.
+  // messages between hosts take what they do while the units that a host has room for send theirs.
   bool of_bounds = false;
-  int only_degree = 0;  // of all stages; 0: any
+  int most_routes = std::numeric_limits<int>::max();  // of which a host may have so many units
+  int only_degree = 0;                                // of all stages; 0: any
 };
 
 // A stage of a route by what its time and memory depend on.

@@ -1,0 +1,124 @@
+#include "coordinator/predictor/routes_alone.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/ir/plan/part_of_plan.h"
+
+namespace medley {
+
+RoutesAlone::Crossings::Crossings(const SharedWays& ways, int blocks)
+    : blocks_(blocks + 1),
+      first_site_(At(ways.hosts(), BlockId(0), false)),
+      counts_(first_site_ + At(ways.sites(), BlockId(0), false)) {}
+
+size_t RoutesAlone::Crossings::At(int place, BlockId boundary, bool behind) const {
+  return 2 * (static_cast<size_t>(place) * blocks_ + boundary.value()) + (behind ? 1 : 0);
+}
+
+RoutesAlone::RoutesAlone(const PlanningProblem& problem, const SharedWays& ways, const Plan& plan,
+                         const std::vector<std::vector<int>>& devices_of_unit)
+    : problem_(problem),
+      ways_(ways),
+      plan_(plan),
+      devices_of_unit_(devices_of_unit),
+      of_all_(ways, problem.shape.model.blocks()),
+      of_these_(of_all_) {
+  for (const std::vector<int>& devices : devices_of_unit) {
+    for (const int d : devices) ++used_on_host_[problem.devices[d].host];
+  }
+  if (ways.count() == 0) return;
+  for (const std::vector<int>& routes : RoutesThatMeet(plan)) Count(routes, 1, of_all_);
+}
+
+void RoutesAlone::Count(const std::vector<int>& routes, int times, Crossings& crossings) const {
+  std::set<std::pair<UnitId, UnitId>> known;
+  for (const int r : routes) {
+    const std::vector<UnitId>& units = plan_.routes[r].units;
+    for (size_t s = 0; s + 1 < units.size(); ++s) {
+      if (routes.size() > 1 && !known.emplace(units[s], units[s + 1]).second) continue;
+      const BlockId boundary = plan_.units[units[s + 1].value()].chunks[0].first;
+      const int before = devices_of_unit_[units[s].value()].front(),
+                behind = devices_of_unit_[units[s + 1].value()].front();
+      for (const bool is_before : {true, false}) {
+        const int here = is_before ? before : behind, there = is_before ? behind : before;
+        if (ways_.HostOf(here) >= 0 && ways_.HostOf(here) != ways_.HostOf(there))
+          crossings.OfHost(ways_.HostOf(here), boundary, is_before) += times;
+        if (ways_.SiteOf(here) != ways_.SiteOf(there))
+          crossings.OfSite(ways_.SiteOf(here), boundary, is_before) += times;
+      }
+    }
+  }
+}
+
+std::vector<MessagesAtOnce> RoutesAlone::AtOnceOf(const std::vector<int>& routes) {
+  Count(routes, 1, of_these_);
+  const auto at_once_at = [&](int d, BlockId boundary, bool behind) {
+    const auto ratio = [](int all, int these) { return these > 0 ? static_cast<double>(all) / these : 1; };
+    AtOnce at_once;
+    if (const int host = ways_.HostOf(d); host >= 0)
+      at_once.at_host =
+          ratio(of_all_.OfHost(host, boundary, behind), of_these_.OfHost(host, boundary, behind));
+    if (const int site = ways_.SiteOf(d); site >= 0)
+      at_once.at_site =
+          ratio(of_all_.OfSite(site, boundary, behind), of_these_.OfSite(site, boundary, behind));
+    return at_once;
+  };
+  std::vector<MessagesAtOnce> at_once;
+  for (const UnitId u : UnitsOf(plan_, routes)) {
+    const BlockRange& blocks = plan_.units[u.value()].chunks[0];
+    for (const int d : devices_of_unit_[u.value()])
+      at_once.push_back({at_once_at(d, blocks.first, false), at_once_at(d, blocks.end, true)});
+  }
+  Count(routes, -1, of_these_);
+  return at_once;
+}
+
+std::string RoutesAlone::DescribeAtOnce(const std::vector<int>& routes) {
+  std::string text;
+  if (ways_.count() == 0) return text;
+  for (const MessagesAtOnce& of : AtOnceOf(routes))
+    absl::StrAppend(&text, "*", of.before.at_host, ",", of.before.at_site, ",", of.behind.at_host, ",",
+                    of.behind.at_site);
+  return text;
+}
+
+PlanningProblem RoutesAlone::ProblemOf(const std::vector<int>& routes) {
+  std::vector<int> devices;
+  for (const UnitId u : UnitsOf(plan_, routes)) {
+    const std::vector<int>& of_unit = devices_of_unit_[u.value()];
+    devices.insert(devices.end(), of_unit.begin(), of_unit.end());
+  }
+  PlanningProblem alone = OnDevices(problem_, devices);
+  for (DeviceCost& device : alone.devices) Slow(device);
+  if (ways_.count() > 0) alone.ways = ways_.Among(devices, AtOnceOf(routes));
+  return alone;
+}
+
+// Makes a device what it is while all that the plan uses of its host compute.
+void RoutesAlone::Slow(DeviceCost& cost) const {
+  if (cost.shared_with <= 0) return;
+  const int others = used_on_host_.at(cost.host) - 1;
+  const double factor = SlowdownBeside(cost, cost.shared_slowdown, others);
+  const double of_updates = SlowdownBeside(cost, cost.shared_update_slowdown, others);
+  const auto slow = [&](std::vector<BlockTimes>& times) {
+    for (BlockTimes& of : times) {
+      for (PassTimes* pass : {&of.embedding, &of.layer, &of.head}) {
+        for (const auto seconds : kAllPassTimes) pass->*seconds *= factor;
+      }
+    }
+  };
+  slow(cost.times);
+  cost.update_seconds_per_parameter *= of_updates;
+  cost.norm_seconds_per_parameter *= of_updates;
+  for (ShareCost& share : cost.shares) {
+    slow(share.times);
+    share.update_seconds_per_parameter *= of_updates;
+    share.norm_seconds_per_parameter *= of_updates;
+  }
+  cost.shared_with = 0;
+  cost.shared_slowdown = cost.shared_update_slowdown = 1;
+}
+
+}  // namespace medley
