@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "agent/daemon/agent_metrics.h"
 #include "agent/discovery/discovery.h"
+#include "agent/discovery/network_cards.h"
 #include "agent/joining/certificate_renewal.h"
 #include "agent/joining/join_coordinator.h"
 #include "agent/rpc/agent_service.h"
@@ -149,7 +150,10 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   node.set_host_memory_bytes(config.has_host_memory_bytes()
                                  ? config.host_memory_bytes()
                                  : static_cast<uint64_t>(AvailableHostMemory().value));
-  node.set_network_cards(config.network_cards());
+  node.set_network_cards(config.has_network_cards() ? config.network_cards()
+                                                    : FindNetworkCards({config.network_devices().begin(),
+                                                                        config.network_devices().end()},
+                                                                       config.links() == "tcp"));
   node.set_message_protection(config.message_protection());
   node.set_protects_messages(true);
   node.set_agent_address(AdvertisedAddress(config, running.address));
