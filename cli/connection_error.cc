@@ -24,16 +24,24 @@ constexpr struct {
 constexpr const char* kCauses[] = {"connection refused",       "connection timed out", "no route to host",
                                    "network is unreachable",   "host is unreachable",  "permission denied",
                                    "connection reset by peer", "broken pipe",          "socket closed"};
+// gRPC's, of a connection on which nothing comes any more.
+constexpr char kSilent[] = "keepalive watchdog timeout";
 // What a server with TLS does when somebody speaks without.
 constexpr char kClosed[] = "socket closed";
 
 }  // namespace
+
+bool IsSilence(const std::string& transport_message) { return absl::StrContains(transport_message, kSilent); }
 
 std::string DescribeUnreachable(const std::string& address, const std::string& transport_message) {
   if (absl::StrContains(transport_message, "DNS resolution failed")) {
     const std::string host = address.substr(0, address.rfind(':'));
     return absl::StrCat("no coordinator at ", address, ": host \"", host,
                         "\" is unknown. Set --coordinator or ", "MEDLEY_COORDINATOR");
+  }
+  if (IsSilence(transport_message)) {
+    return absl::StrCat("the coordinator at ", address,
+                        " no longer answers; --timeout SECONDS waits longer for a sign of it");
   }
   const std::string lower = absl::AsciiStrToLower(transport_message);
   for (const auto& cause : kTlsCauses) {

@@ -29,6 +29,13 @@ TEST_CASE("why there is no coordinator is said without the transport's words") {
         "MEDLEY_COORDINATOR");
 }
 
+TEST_CASE("of a coordinator that falls silent it is said so") {
+  CHECK(IsSilence("keepalive watchdog timeout"));
+  CHECK(!IsSilence("Socket closed"));
+  CHECK(DescribeUnreachable("a:1", "keepalive watchdog timeout") ==
+        "the coordinator at a:1 no longer answers; --timeout SECONDS waits longer for a sign of it");
+}
+
 TEST_CASE("what is wrong with TLS is said as what it means") {
   const std::string prefix =
       "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7070: Ssl handshake failed: "

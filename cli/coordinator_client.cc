@@ -21,7 +21,8 @@ namespace medley {
 
 namespace {
 
-constexpr absl::Duration kKeepalive = absl::Seconds(5);
+// A host that vanishes is told from one that is slow by silence for so long and then for a call's time, for at least so long.
+constexpr absl::Duration kKeepalive = absl::Seconds(5), kLeastSilence = absl::Seconds(3);
 // A coordinator that is started again is found within a second, however long it was away. An attempt to connect has longer, as with
 // all daemons: on a busy machine TLS's handshake alone may take seconds, and a call whose attempt fails is not asked again.
 constexpr absl::Duration kFirstReconnect = absl::Milliseconds(100), kLongestReconnect = absl::Seconds(1);
@@ -71,7 +72,7 @@ struct CoordinatorClient::Impl {
   absl::Status ErrorOf(const grpc::ClientContext& context, const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
     const std::string message = status.error_message();
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !WasSent(context)) {
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && (!WasSent(context) || IsSilence(message))) {
       return absl::UnavailableError(DescribeUnreachable(address, message));
     }
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !WasSent(context)) {
@@ -156,6 +157,7 @@ CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration 
   impl_->timeout = timeout;
   impl_->stub = v1::Coordinator::NewStub(OpenChannel(
       address, {.keepalive = kKeepalive,
+                .keepalive_answer = std::max(timeout, kLeastSilence),
                 .first_reconnect = kFirstReconnect,
                 .longest_reconnect = kLongestReconnect,
                 .most_reply = kMostReply,

@@ -140,7 +140,7 @@ ROOMS = {
 
     # The node's side. Only the worker trains, and only the daemon speaks gRPC.
     "agent/channel": (LOCKS + ["protobuf"], ["proto"]),
-    "agent/discovery": (RIM + DEVICE, REGISTRY + ["kernels/emulated"]),
+    "agent/discovery": (RIM + DEVICE, REGISTRY + ["kernels/emulated", "runtime/base/files"]),
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "runtime/log", "proto"], []),
     "agent/check": (FILES + ["proto", "runtime/wire"], []),
