@@ -12,6 +12,7 @@
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/predict.h"
 #include "nlohmann/json.hpp"
 #include "runtime/ir/model/parameters.h"
 
@@ -19,6 +20,9 @@ namespace medley {
 namespace {
 
 using Json = nlohmann::json;
+
+// Devices of plans whose prediction, of which alike routes are simulated once, is held against the simulation of all.
+constexpr size_t kMostSimulatedWhole = 1024;
 
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -116,6 +120,10 @@ void Report(const std::string& name, const PlanningProblem& problem) {
   std::printf("step_seconds_%s %.4f\n", name.c_str(), plan->step_seconds);
   std::printf("step_seconds_1f1b_%s %.4f\n", name.c_str(), plan->named_step_seconds);
   std::printf("gap_%s %.4f\n", name.c_str(), plan->named_step_seconds / plan->lower_bound_seconds - 1);
+  if (problem.devices.size() <= kMostSimulatedWhole) {
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, plan->plan);
+    if (whole.ok()) std::printf("by_kinds_over_whole_%s %.5f\n", name.c_str(), plan->step_seconds / *whole);
+  }
   std::printf("priced_%s %lld\n", name.c_str(), static_cast<long long>(plan->priced_shapes));
   std::printf("summary_%s %s\n", name.c_str(), plan->summary.c_str());
 }
