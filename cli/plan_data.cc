@@ -125,6 +125,29 @@ json RejectedData(const v1::PlanReport& report) {
   return rejected;
 }
 
+json KindsData(const v1::PlanReport& report) {
+  json kinds = json::array();
+  for (const v1::KindShare& kind : report.kinds()) {
+    kinds.push_back({{"kind", kind.kind()},
+                     {"devices", kind.devices()},
+                     {"used", kind.used()},
+                     {"work_share", kind.work_share()},
+                     {"busy_share", kind.busy_share()},
+                     {"memory_share", kind.memory_share()}});
+  }
+  return kinds;
+}
+
+json HelpsData(const v1::PlanReport& report) {
+  json helps = json::array();
+  for (const v1::HelpfulChange& change : report.helpful_changes()) {
+    helps.push_back({{"change", change.change()},
+                     {"step_seconds", change.predicted_step_seconds()},
+                     {"planned_anew", change.planned_anew()}});
+  }
+  return helps;
+}
+
 json ParetoData(const v1::PlanReport& report) {
   json plans = json::array();
   for (const v1::ParetoPlan& plan : report.pareto()) {
@@ -187,6 +210,8 @@ json PlanData(const std::string& title, const v1::PlanReport& report) {
           {"explanation", report.explanation()},
           {"compared", report.compared()},
           {"rejected", RejectedData(report)},
+          {"kinds", KindsData(report)},
+          {"helps", HelpsData(report)},
           {"pareto", ParetoData(report)},
           {"pareto_complete", report.pareto_complete()},
           {"profiles", ProfilesData(report)},

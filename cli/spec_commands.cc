@@ -104,7 +104,11 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   } else {
     v1::ClusterSpec cluster;
     RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
-    report = PlanOffline(request, cluster, command.kinds_directory);
+    // A summary shows no other plans.
+    const bool shows_all = command.detail != PlanDetail::kSummary || !command.page_file.empty() ||
+                           connection.output == Output::kJson;
+    report = PlanOffline(request, cluster, command.kinds_directory,
+                         shows_all ? Comparison::kOtherKinds : Comparison::kNone);
   }
   RETURN_IF_ERROR(places.Locate(report.status()));
   return ShowPlan(connection, request.spec().name(), command.detail, command.page_file, std::move(report));

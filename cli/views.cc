@@ -152,6 +152,34 @@ std::string FormatRejected(const v1::PlanReport& report, size_t columns) {
   return FormatTable(rows, columns);
 }
 
+// Nothing of one kind: the devices say it all.
+std::string FormatKinds(const v1::PlanReport& report, size_t columns) {
+  if (report.kinds().size() < 2) return "";
+  const auto percent = [](double share) { return absl::StrFormat("%.0f %%", 100 * share); };
+  Rows rows = {{"KIND", "IN USE", "OF THE WORK", "BUSY", "FULLEST"}};
+  for (const v1::KindShare& kind : report.kinds()) {
+    const bool used = kind.used() > 0;
+    rows.push_back({Printable(kind.kind()), absl::StrCat(kind.used(), " of ", kind.devices()),
+                    used ? percent(kind.work_share()) : "-", used ? percent(kind.busy_share()) : "-",
+                    used ? percent(kind.memory_share()) : "-"});
+  }
+  return absl::StrCat("\n", FormatTable(rows, columns));
+}
+
+std::string FormatHelps(const v1::PlanReport& report, size_t columns) {
+  if (!report.compared()) return "";
+  if (report.helpful_changes().empty())
+    return "\nNeither faster links nor more memory would make steps shorter by half a per cent.\n";
+  Rows rows = {{"WOULD HELP", "STEP", "LESS", "WITH"}};
+  for (const v1::HelpfulChange& change : report.helpful_changes()) {
+    const double seconds = change.predicted_step_seconds();
+    rows.push_back({Printable(change.change()), FormatStepSeconds(seconds),
+                    absl::StrFormat("%.1f %%", 100 * (1 - seconds / report.predicted_step_seconds())),
+                    change.planned_anew() ? "another plan" : "this plan"});
+  }
+  return absl::StrCat("\n", FormatTable(rows, columns));
+}
+
 std::string FormatPareto(const v1::PlanReport& report, size_t columns) {
   if (report.pareto().empty()) return "";
   Rows rows = {{"DEVICES", "CHOSEN", "STEP", "TOKENS/S", "AN HOUR", "JOB TAKES", "JOB COSTS", "BOUND BY"}};
@@ -417,9 +445,11 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
     return absl::StrCat(absl::StrJoin(description, "\n"), "\n", speed, "\n\n", devices,
                         FormatPareto(report, columns));
   }
-  std::string text = absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices);
+  std::string text =
+      absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices, FormatKinds(report, columns));
   if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report, columns));
-  return absl::StrCat(text, FormatPareto(report, columns), FormatProfiles(report, columns));
+  return absl::StrCat(text, FormatHelps(report, columns), FormatPareto(report, columns),
+                      FormatProfiles(report, columns));
 }
 
 std::string JsonLine(const google::protobuf::Message& message) { return absl::StrCat(JsonOf(message), "\n"); }

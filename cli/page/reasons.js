@@ -23,6 +23,12 @@ function showHead() {
   }
 }
 
+const kindText = (kind) => `${kind.kind}: ${kind.used} of ${kind.devices} in use` + (kind.used === 0 ? ""
+  : `, ${percentText(kind.work_share)} of the work, busy ${percentText(kind.busy_share)} of the time, at most ${percentText(kind.memory_share)} of the memory`);
+
+const helpText = (help) => `${help.change}: ${secondsText(help.step_seconds)} a step, ${percentText(1 - help.step_seconds / plan.step_seconds, 1)} less`
+  + (help.planned_anew ? ", with another plan" : "");
+
 function showReasons() {
   const which = /named schedules?$/.test(plan.quality) ? " with a named schedule" : "";
   const bound = plan.lower_bound_seconds > 0
@@ -38,6 +44,9 @@ function showReasons() {
   if (others.length > 0)
     byId("why").append(element("dt", {}, "Instead"), element("dd", {}, `${others.join(", ")}; `,
       element("a", { href: "#instead-heading" }, "why not")));
+  if (plan.kinds.length > 1) byId("why").append(element("dt", {}, "Kinds"), element("dd", {}, words(plan.kinds.map(kindText).join("; "))));
+  if (plan.helps.length > 0)
+    byId("why").append(element("dt", {}, "Would help"), element("dd", {}, words(plan.helps.map(helpText).join("; "))));
   byId("explanation").textContent = plan.explanation;
   if (!plan.explanation) byId("explanation").closest("details").hidden = true;
 }

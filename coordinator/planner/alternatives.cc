@@ -113,6 +113,12 @@ std::string NameOf(PlanKind kind) {
       return "pure data parallel";
     case PlanKind::kPurePipeline:
       return "pure pipeline";
+    case PlanKind::kMoreTensorParallelism:
+      return "more tensor parallelism";
+    case PlanKind::kFewerStages:
+      return "fewer stages";
+    case PlanKind::kShardedParameters:
+      return "sharded parameters";
   }
   return "?";
 }

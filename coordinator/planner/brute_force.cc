@@ -94,12 +94,19 @@ BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int6
       result.complete = false;
       return false;
     }
-    const absl::StatusOr<double> seconds = simulator.Run(plan);
-    // Memory is dearer to look at than time.
-    if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) &&
-        FitsMemory(problem, plan)) {
-      result.least_seconds = *seconds;
-    }
+    const auto consider = [&](const Plan& of) {
+      const absl::StatusOr<double> seconds = simulator.Run(of);
+      // Memory is dearer to look at than time.
+      if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) &&
+          FitsMemory(problem, of)) {
+        result.least_seconds = *seconds;
+      }
+    };
+    consider(plan);
+    if (!problem.constraints.saves_memory || plan.routes.size() < 2) return true;
+    Plan shared = plan;
+    shared.shards_optimizer = true;
+    consider(shared);
     return true;
   });
   return result;

@@ -22,6 +22,7 @@ struct BruteForce {
   int64_t plans = 0;
   bool complete = true;  // false: there are more than `most_plans`
 };
+// Where constraints allow to save memory, also with the optimizer's state shared by all holders.
 BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans);
 
 }  // namespace medley

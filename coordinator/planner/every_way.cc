@@ -29,6 +29,9 @@ class EveryWayOf {
         return false;
       }
       Consider(plan);
+      Plan shared = plan;
+      shared.shards_optimizer = true;
+      if (plan.routes.size() > 1) Consider(shared);
       if (FitsMemory(problem_, IsFitBy(plan))) return true;
       Plan changed = plan;
       OptimizerSharding sharding(problem_, plan);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -6,8 +7,11 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_check.h"
+#include "coordinator/planner/what_helps.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/program.h"
 
@@ -188,6 +192,42 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
   return devices;
 }
 
+std::vector<Explanation::Kind> KindsOf(const PlanningProblem& problem, const Plan& plan,
+                                       const std::vector<Explanation::Device>& devices) {
+  std::map<std::string, double> work;  // by device
+  double all_work = 0;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    const UnitId unit = PlaceOf(plan, rank).unit;
+    const double width = static_cast<double>(ShareOf(plan, rank, problem.shape.model).feed_forward.size()) /
+                         problem.shape.model.feed_forward;
+    for (const Visit& visit : VisitsOf(plan, unit)) {
+      const double sequences = static_cast<double>(visit.micro_batches) * visit.micro_batch_sequences;
+      const BlockRange& chunk = plan.units[unit].chunks[visit.chunk];
+      for (BlockId block = chunk.first; block < chunk.end; ++block) {
+        const double of_block = WorkOf(problem.shape.model, block, 1, problem.shape.sequence).forward.flops;
+        work[DeviceOf(plan, rank)] += width * sequences * of_block;
+        all_work += width * sequences * of_block;
+      }
+    }
+  }
+  std::vector<Explanation::Kind> kinds;
+  for (const Explanation::Device& device : devices) {
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const Explanation::Kind& known) { return known.kind == device.kind; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Explanation::Kind{.kind = device.kind});
+    ++kind->devices;
+    if (!device.used) continue;
+    ++kind->used;
+    kind->busy_share += device.busy_share;
+    if (all_work > 0) kind->work_share += work[device.name] / all_work;
+    if (device.memory_limit > Bytes{0})
+      kind->memory_share = std::max(kind->memory_share, static_cast<double>(device.peak_memory.value) /
+                                                            static_cast<double>(device.memory_limit.value));
+  }
+  for (Explanation::Kind& kind : kinds) kind.busy_share /= std::max(1, kind.used);
+  return kinds;
+}
+
 absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, const Plan& plan) {
   ASSIGN_OR_RETURN(const std::vector<ReductionChoice> reductions, ReductionsOf(problem, plan));
   if (reductions.empty()) return std::string();
@@ -330,6 +370,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   Explanation explanation;
   explanation.step_seconds = prediction.step_seconds;
   explanation.devices = DevicesOf(problem, plan, prediction);
+  explanation.kinds = KindsOf(problem, plan, explanation.devices);
   double busy_share = 0;
   for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
   explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.ranks.size());
@@ -344,8 +385,14 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
 absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan,
                                               const SearchLimits& limits) {
   ASSIGN_OR_RETURN(Explanation explanation, ExplainPlan(problem, plan));
-  if (problem.devices.size() > kMostSearchedDevices) return explanation;
-  ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem, limits));
+  const bool few = problem.devices.size() <= kMostSearchedDevices;
+  std::vector<Alternative> alternatives;
+  if (few) {
+    ASSIGN_OR_RETURN(alternatives, BestOfEachKind(problem, limits));
+  } else {
+    alternatives.push_back(EvenSplitOfMany(problem, limits));
+  }
+  for (Alternative& nearby : NearbyPlans(problem, plan, limits)) alternatives.push_back(std::move(nearby));
   if (limits.stopped()) return absl::CancelledError("planning was stopped before other kinds were searched");
   for (const Alternative& alternative : alternatives) {
     if (alternative.plan.ok() && alternative.plan->plan == plan) continue;
@@ -356,11 +403,18 @@ absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, co
       rejected.why_slower = std::string(alternative.plan.status().message());
       continue;
     }
-    ASSIGN_OR_RETURN(const Portrait other, PortraitOf(problem, alternative.plan->plan));
     rejected.description = alternative.description;
     rejected.step_seconds = alternative.plan->step_seconds;
-    rejected.why_slower = WhySlower(problem, other, explanation.step_seconds);
+    if (few) {
+      ASSIGN_OR_RETURN(const Portrait other, PortraitOf(problem, alternative.plan->plan));
+      rejected.why_slower = WhySlower(problem, other, explanation.step_seconds);
+    } else {
+      const double longer = rejected.step_seconds / explanation.step_seconds - 1;
+      rejected.why_slower =
+          absl::StrCat("a step would take ", Percent(std::abs(longer)), longer < 0 ? " less" : " longer");
+    }
   }
+  explanation.helps = WhatHelps(problem, plan, limits);
   return explanation;
 }
 

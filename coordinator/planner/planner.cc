@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/chosen_order.h"
 #include "coordinator/planner/chosen_parts.h"
+#include "coordinator/planner/chosen_sharding.h"
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
@@ -47,6 +48,7 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
     chosen.lower_bound_seconds = 0;
   }
   ChooseOrder(whole, pipelines, limits, chosen);
+  ChooseSharding(whole, search.best_replicas(), limits, chosen);
   return chosen;
 }
 
@@ -92,7 +94,9 @@ absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const 
   absl::StatusOr<ChosenPlan> chosen = ChooseWithoutSharing(problem, limits);
   if (absl::IsResourceExhausted(chosen.status()))
     chosen = ChooseWayOut(problem, std::string(chosen.status().message()), limits);
-  if (chosen.ok()) TakeByClassesIfFaster(problem, limits, *chosen);
+  if (chosen.ok()) {
+    TakeByClassesIfFaster(problem, limits, *chosen);
+  }
   return chosen;
 }
 

@@ -28,6 +28,11 @@ struct SearchLimits {
   const std::atomic<bool>* stop = nullptr;
 
   bool stopped() const { return IsStopped(stop); }
+  // A part of them, which is enough to compare plans with one.
+  SearchLimits OfComparison() const {
+    constexpr int kPart = 10;
+    return {max_simulations / kPart, max_simulated_instructions / kPart, max_device_lists / kPart, stop};
+  }
 };
 
 // Beyond so many devices plans are made by classes of devices (coordinator/planner/classes) alone: those of a class are no
@@ -37,7 +42,7 @@ constexpr size_t kMostSearchedDevices = 16;
 struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
-  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this; where the plan chosen has an
+  // No valid plan with a named schedule and whole micro-batches, whose units share no optimizer's state, is predicted to be faster than this; where the plan chosen has an
   // order of its own, no plan in any order. 0: not known, as of searched plans with orders of their own.
   double lower_bound_seconds = 0;
   // The search was exhausted within its limits. Of plans with a synthesised order nothing is known: what is
@@ -62,6 +67,9 @@ struct ChosenPlan {
 // and, where the constraints allow it, units make activations again instead of keeping them, have their layers in
 // host memory and share the optimizer's state. The fastest plan that is found of those; nothing is called proven
 // of it, and lower_bound_seconds is 0. `fitting` says so, and what it brings that such units cut micro-batches into parts.
+//
+// Where constraints allow to save memory, replicas share the optimizer's state, or all that they have of layers, where that is predicted
+// to be faster by more than half a per cent (chosen_sharding.h); `fitting` says so. A search proves nothing of plans that do.
 //
 // Where one fits, and memory keeps others from fitting, plans of units of one device are looked for that do so, and the
 // fastest is chosen if it is faster than all that was found without. `fitting` says so.
@@ -104,15 +112,24 @@ bool FitsWithoutSharing(const PlanningProblem& problem, const SearchLimits& limi
 std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const SearchLimits& limits = {});
 
 // The best plan of one kind, to compare with.
-enum class PlanKind { kSingleDevice, kEqualSplit, kPureDataParallel, kPurePipeline };
+enum class PlanKind {
+  kSingleDevice,
+  kEqualSplit,
+  kPureDataParallel,
+  kPurePipeline,
+  kMoreTensorParallelism,
+  kFewerStages,
+  kShardedParameters,
+};
 std::string NameOf(PlanKind kind);
 struct Alternative {
   PlanKind kind;
-  absl::StatusOr<ChosenPlan> plan;  // ResourceExhausted if none of this kind fits
-  std::string description;          // "all devices in one pipeline, blocks split evenly, micro-batch 4, 1f1b"
+  absl::StatusOr<ChosenPlan>
+      plan;                 // ResourceExhausted if none of this kind fits; otherwise why there is none
+  std::string description;  // "all devices in one pipeline, blocks split evenly, micro-batch 4, 1f1b"
 };
 
-// One of each kind, in the order of PlanKind.
+// One of each of the first four kinds, in their order.
 //   kSingleDevice      everything on one device.
 //   kEqualSplit        what a tool for equal devices does with all of them: one pipeline in the problem's
 //                      order with blocks split as evenly as possible, or all data parallel with micro-batches
@@ -124,6 +141,19 @@ struct Alternative {
 // best that was found of its kind until then, or Cancelled. InvalidArgument as ChoosePlan.
 absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
                                                         const SearchLimits& limits = {});
+
+// The equal split of many devices: of as many routes of 1, 2, 4, ... stages of units of 1, 2, 4, ... devices as there are devices for, in
+// the problem's order, with blocks and micro-batches as even as possible (EvenGrid), the fastest that fits.
+Alternative EvenSplitOfMany(const PlanningProblem& problem, const SearchLimits& limits = {});
+
+// What differs from `plan` in one thing, in the order of PlanKind.
+//   kMoreTensorParallelism  twice as many devices a unit (WithMoreTensorParallelism).
+//   kFewerStages            the best plan whose routes have at most one stage less than its longest; none where that has one.
+//   kShardedParameters      layers live with their holders (ZeRO-3): the faster of `plan` so (WithShardedParameters) and of a route for each
+//                           device (FullyShardedReplicas) with micro-batches of any size.
+// Takes some simulations, and planning once.
+std::vector<Alternative> NearbyPlans(const PlanningProblem& problem, const Plan& plan,
+                                     const SearchLimits& limits = {});
 
 struct Explanation {
   struct Device {
@@ -152,6 +182,15 @@ struct Explanation {
   std::string messages;         // how those between hosts are protected; empty: they are not
   double bubble_share = 0;      // device time of the used devices that is not computing
   std::vector<Device> devices;  // every device of the problem
+  // Of all devices of a kind.
+  struct Kind {
+    std::string kind;
+    int devices = 0, used = 0;
+    double work_share = 0;    // of all that passes compute, by layers, sequences and width
+    double busy_share = 0;    // of the step, of those used, on average
+    double memory_share = 0;  // of the limit, of that which uses most
+  };
+  std::vector<Kind> kinds;  // in the order in which the devices have them
   struct Rejected {
     PlanKind kind;
     std::string description;
@@ -159,14 +198,21 @@ struct Explanation {
     std::string why_slower;
   };
   std::vector<Rejected> rejected;  // best plan of each other kind; step_seconds 0 if none fits
+  // A change of the cluster that would make steps shorter.
+  struct Help {
+    std::string change;         // "twice the memory of A100"
+    double step_seconds = 0;    // then
+    bool planned_anew = false;  // false: of the same plan
+  };
+  std::vector<Help> helps;  // what helps most first
 };
 
 // Why `plan` (chosen or pinned) is as fast as it is; `rejected` is left empty. Takes one simulation.
 absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Plan& plan);
 
-// The same, and why the best plans of other kinds are not faster, of up to kMostSearchedDevices devices. Takes a search
-// for each. Cancelled: limits.stop was
-// set before all were found.
+// The same, why plans of other kinds and those next to it are not faster, and what would help. Of up to kMostSearchedDevices devices the
+// best plans of other kinds are searched for; of more an even split is what there is of these. Takes several times what planning takes.
+// Cancelled: limits.stop was set before all were found.
 absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan,
                                               const SearchLimits& limits = {});
 

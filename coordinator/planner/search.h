@@ -53,8 +53,10 @@ class Search {
   int64_t SpentInstructions() const;
 
   // The best plans with pipelines that Run simulated, fastest first: of each choice of devices and of a
-  // micro-batch size one, and at most kBestPipelines.
+  // micro-batch size one, and at most kBestPlans.
   const std::vector<PredictedPlan>& best_pipelines() const { return best_pipelines_; }
+  // Plans of several routes that share no optimizer's state, where constraints allow that; likewise.
+  const std::vector<PredictedPlan>& best_replicas() const { return best_replicas_; }
 
   // Whether Run would find one, as far as memory is concerned: takes no simulation. Instead of Run. Where the
   // optimizer's state may be shared it can say so of plans whose units would fit each by itself.
@@ -175,7 +177,8 @@ class Search {
   double Simulate(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
                   const std::vector<int>& order);
   double Simulate(Plan plan, int units);
-  void KeepPipeline(const Plan& plan, double seconds);
+  // Of each set of devices, in their order, and sizes the fastest; of these the fastest.
+  static void KeepAmong(std::vector<PredictedPlan>& best, const Plan& plan, double seconds);
   Plan PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
               const std::vector<int>& order);
   // Of a unit of several devices, which `problem_` has as one.
@@ -204,7 +207,7 @@ class Search {
   StepSimulator unslowed_simulator_;
   std::map<std::vector<int>, std::vector<double>> last_backwards_;
   ChosenPlan best_;  // no units: none yet
-  std::vector<PredictedPlan> best_pipelines_;
+  std::vector<PredictedPlan> best_pipelines_, best_replicas_;
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left
   // Likewise of SpentInstructions; 0: none.
   int64_t arrangement_instructions_ = 0;

@@ -12,7 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Sums of the same times in another order differ by less than this, relatively.
 constexpr double kRounding = 1e-12;
-constexpr size_t kBestPipelines = 12;
+constexpr size_t kBestPlans = 12;
 
 }  // namespace
 
@@ -92,7 +92,9 @@ double Search::Simulate(Plan plan, int units) {
   const bool has_homes = std::any_of(plan.units.begin(), plan.units.end(),
                                      [](const Unit& unit) { return unit.window_layers > 0; });
   if (problem_.constraints.synthesised_orders && HasPipeline(plan) && !has_homes)
-    KeepPipeline(plan, *seconds);
+    KeepAmong(best_pipelines_, plan, *seconds);
+  if (problem_.constraints.saves_memory && plan.routes.size() > 1 && !plan.shards_optimizer)
+    KeepAmong(best_replicas_, plan, *seconds);
   if (*seconds < Below(units)) {
     best_.plan = std::move(plan);
     best_.step_seconds = *seconds;
@@ -100,7 +102,8 @@ double Search::Simulate(Plan plan, int units) {
   return *seconds;
 }
 
-void Search::KeepPipeline(const Plan& plan, double seconds) {
+void Search::KeepAmong(std::vector<PredictedPlan>& best, const Plan& plan, double seconds) {
+  if (best.size() == kBestPlans && best.back().step_seconds <= seconds) return;
   const auto is_alike = [&](const PredictedPlan& kept) {
     return DevicesOf(kept.plan) == DevicesOf(plan) &&
            std::equal(kept.plan.routes.begin(), kept.plan.routes.end(), plan.routes.begin(),
@@ -108,16 +111,16 @@ void Search::KeepPipeline(const Plan& plan, double seconds) {
                         return a.micro_batch_sequences == b.micro_batch_sequences;
                       });
   };
-  const auto alike = std::find_if(best_pipelines_.begin(), best_pipelines_.end(), is_alike);
-  if (alike != best_pipelines_.end()) {
+  const auto alike = std::find_if(best.begin(), best.end(), is_alike);
+  if (alike != best.end()) {
     if (alike->step_seconds <= seconds) return;
-    best_pipelines_.erase(alike);
+    best.erase(alike);
   }
   const auto after =
-      std::upper_bound(best_pipelines_.begin(), best_pipelines_.end(), seconds,
+      std::upper_bound(best.begin(), best.end(), seconds,
                        [](double s, const PredictedPlan& kept) { return s < kept.step_seconds; });
-  best_pipelines_.insert(after, {plan, seconds});
-  if (best_pipelines_.size() > kBestPipelines) best_pipelines_.pop_back();
+  best.insert(after, {plan, seconds});
+  if (best.size() > kBestPlans) best.pop_back();
 }
 
 Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,

@@ -152,7 +152,7 @@ TEST_CASE("where nothing fits with one device a unit, alike devices of a host sh
   CHECK(chosen->step_seconds < 12 * 1.2);
   const auto explanation = ExplainAndCompare(problem, chosen->plan);
   REQUIRE(explanation.status().ToString() == "OK");
-  CHECK(explanation->rejected.size() == 4);
+  CHECK(explanation->rejected.size() == 6);
 }
 
 TEST_CASE("the devices of units are counted and priced one by one") {

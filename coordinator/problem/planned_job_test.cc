@@ -220,7 +220,7 @@ TEST_CASE("a pinned unit of two on two routes is predicted by what was measured 
   CHECK_THAT(explanation.summary, Catch::Contains("n/gpu0+n/gpu1 blocks 0-3"));
   CHECK_THAT(explanation.exchanges, Catch::StartsWith("n/gpu0+n/gpu1 sum and give each other"));
   CHECK(explanation.devices[0].micro_batches == 3);
-  CHECK(explanation.rejected.size() == 4);
+  CHECK(explanation.rejected.size() == 6);
   REQUIRE(planned->report.profiles.size() == 1);
   CHECK(planned->report.profiles[0].provenance == "share");
   CHECK(planned->report.profiles[0].share ==
@@ -232,7 +232,7 @@ TEST_CASE("a pinned unit of two on two routes is predicted by what was measured 
   const auto alone = PlanJob(spec, PinnedUnit({}), shares_only, Comparison::kOtherKinds);
   REQUIRE(alone.status().ToString() == "OK");
   CHECK(alone->prediction.step_seconds == planned->prediction.step_seconds);
-  REQUIRE(alone->report.explanation.rejected.size() == 4);
+  REQUIRE(alone->report.explanation.rejected.size() == 6);
   CHECK(alone->report.explanation.rejected[0].why_slower == "no device was measured with whole blocks");
 }
 

@@ -35,6 +35,17 @@ v1::DeviceShare EncodeDevice(const Explanation::Device& device, const PlanReport
   return share;
 }
 
+v1::KindShare EncodeKind(const Explanation::Kind& kind) {
+  v1::KindShare share;
+  share.set_kind(kind.kind);
+  share.set_devices(kind.devices);
+  share.set_used(kind.used);
+  share.set_work_share(kind.work_share);
+  share.set_busy_share(kind.busy_share);
+  share.set_memory_share(kind.memory_share);
+  return share;
+}
+
 v1::ProfileUse EncodeUse(const ProfileUse& use) {
   v1::ProfileUse encoded;
   encoded.set_device_kind(use.device_kind);
@@ -102,6 +113,13 @@ void EncodeReasons(const Explanation& explanation, v1::PlanReport& report) {
   report.clear_rejected();
   for (const Explanation::Rejected& rejected : explanation.rejected)
     *report.add_rejected() = EncodeRejected(rejected);
+  report.clear_helpful_changes();
+  for (const Explanation::Help& help : explanation.helps) {
+    v1::HelpfulChange& change = *report.add_helpful_changes();
+    change.set_change(help.change);
+    change.set_predicted_step_seconds(help.step_seconds);
+    change.set_planned_anew(help.planned_anew);
+  }
   report.set_explanation(FormatExplanation(explanation));
 }
 
@@ -127,6 +145,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
   }
   for (const Explanation::Device& device : report.explanation.devices)
     *encoded.add_devices() = EncodeDevice(device, report);
+  for (const Explanation::Kind& kind : report.explanation.kinds) *encoded.add_kinds() = EncodeKind(kind);
   encoded.set_fitting(report.explanation.fitting);
   encoded.set_orders(report.explanation.orders);
   encoded.set_reductions(report.explanation.reductions);

@@ -9,6 +9,17 @@ function qualityText(report) {
   return bound > 0 && step > bound ? `at most ${percentText(step / bound - 1, 1)} from the best` : "";
 }
 
+// Of one kind the devices say it all.
+const kindsText = (kinds) => kinds.length < 2 ? "" : kinds.map((kind) => `${kind.kind}: ${number(kind.used)} of ${number(kind.devices)} in use`
+  + (number(kind.used) === 0 ? "" : `, ${percentText(number(kind.work_share))} of the work, busy ${percentText(number(kind.busy_share))} of the time, `
+    + `at most ${percentText(number(kind.memory_share))} of the memory`)).join("; ");
+
+const helpsText = (report) => (report.helpful_changes || []).map((help) => {
+  const seconds = number(help.predicted_step_seconds);
+  return `${help.change}: ${secondsText(seconds)} a step, ${percentText(1 - seconds / number(report.predicted_step_seconds), 1)} less`
+    + (help.planned_anew ? ", with another plan" : "");
+}).join("; ");
+
 function reasonsOf(report) {
   const bound = number(report.lower_bound_seconds), simulated = number(report.simulated_plans);
   const which = report.plan?.schedule === "SCHEDULE_LISTED" ? "in any order" : "with a named schedule";
@@ -18,7 +29,7 @@ function reasonsOf(report) {
   return [["Plan", report.description], ["Bottleneck", report.bottleneck],
     ["Bubble", `${percentText(number(report.bubble_share), 1)} of the time of the devices in use`],
     ["Proof", proof], ["Fitting", report.fitting], ["Order", report.orders], ["Sums", report.reductions], ["Exchanges", report.exchanges],
-    ["Messages", report.messages]]
+    ["Messages", report.messages], ["Kinds", kindsText(report.kinds || [])], ["Would help", helpsText(report)]]
     .filter(([, text]) => text);
 }
 

@@ -1,0 +1,101 @@
+#include "coordinator/planner/chosen_sharding.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/planner/plan_variations.h"
+#include "coordinator/planner/techniques/orders.h"
+#include "coordinator/predictor/predict.h"
+
+namespace medley {
+namespace {
+
+class Sharding {
+ public:
+  Sharding(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen)
+      : problem_(problem), limits_(limits), chosen_(chosen), best_seconds_(chosen.step_seconds) {}
+
+  void Run(const std::vector<PredictedPlan>& plans) {
+    Try(WithSharedOptimizer(chosen_.plan), kOptimizer);
+    for (const PredictedPlan& plan : plans) Try(WithSharedOptimizer(plan.plan), kOptimizer);
+    Try(WithShardedParameters(problem_, chosen_.plan), kParameters);
+    for (const int size : problem_.micro_batch_sizes) {
+      if (!DividesBatch(problem_, size)) continue;
+      const absl::StatusOr<Plan> sharded = FullyShardedReplicas(problem_, size);
+      if (!sharded.ok() || !Allows(*sharded)) continue;
+      Try(sharded, kParameters);
+      Plan replicas = *sharded;
+      replicas.schedule = problem_.constraints.schedules.front();
+      for (Unit& unit : replicas.units) {
+        unit.window_layers = 0;
+        unit.layers_home = LayersHome::kHost;
+      }
+      Try(std::move(replicas), kOptimizer);
+    }
+    if (best_.units.empty() || best_seconds_ >= (1 - kLeastGain) * chosen_.step_seconds) return;
+    std::string said = absl::StrFormat("replicas share %s, by which a step takes %.1f %% less", what_,
+                                       100 * (1 - best_seconds_ / chosen_.step_seconds));
+    // What was said of another plan is no reason of this one.
+    const bool is_same = best_ == *WithSharedOptimizer(chosen_.plan);
+    if (!is_same) chosen_.fitting.clear();
+    if (!is_same) chosen_.orders.clear();
+    chosen_.plan = std::move(best_);
+    chosen_.step_seconds = best_seconds_;
+    chosen_.proven_optimal = false;
+    chosen_.lower_bound_seconds = 0;
+    chosen_.fitting = chosen_.fitting.empty() ? std::move(said) : absl::StrCat(chosen_.fitting, "; ", said);
+  }
+
+ private:
+  static constexpr char kOptimizer[] = "the optimizer's state",
+                        kParameters[] = "the optimizer's state, gradients and parameters of layers";
+
+  static absl::StatusOr<Plan> WithSharedOptimizer(Plan plan) {
+    plan.shards_optimizer = true;
+    plan.post_validation = false;
+    for (Unit& unit : plan.units) unit.forwards_ahead = -1;
+    return plan;
+  }
+
+  bool Allows(const Plan& replicas) const {
+    const PlanConstraints& constraints = problem_.constraints;
+    const int routes = static_cast<int>(replicas.routes.size());
+    return (constraints.max_routes == 0 || routes <= constraints.max_routes) &&
+           constraints.Allow(routes, PricePerHour(problem_, replicas));
+  }
+
+  void Try(const absl::StatusOr<Plan>& plan, const char* what) {
+    if (limits_.stopped() || !plan.ok() || plan->routes.size() < 2 || *plan == chosen_.plan) return;
+    const std::vector<Schedule>& allowed = problem_.constraints.schedules;
+    if (plan->schedule != Schedule::kListed &&
+        std::find(allowed.begin(), allowed.end(), plan->schedule) == allowed.end())
+      return;
+    ++chosen_.simulated_plans;
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem_, *plan);
+    // What shares more has to be gathered for each pass, and is taken where that says more.
+    const double below = (what == kParameters ? 1 - kLeastGain : 1) * best_seconds_;
+    if (!seconds.ok() || *seconds >= below || !FitsMemory(problem_, *plan)) return;
+    best_ = *plan;
+    best_seconds_ = *seconds;
+    what_ = what;
+  }
+
+  const PlanningProblem& problem_;
+  const SearchLimits& limits_;
+  ChosenPlan& chosen_;
+  Plan best_;
+  double best_seconds_;
+  const char* what_ = "";
+};
+
+}  // namespace
+
+void ChooseSharding(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
+                    const SearchLimits& limits, ChosenPlan& chosen) {
+  if (problem.constraints.saves_memory) Sharding(problem, limits, chosen).Run(plans);
+}
+
+}  // namespace medley

@@ -1,0 +1,17 @@
+#pragma once
+#include <vector>
+
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/techniques/orders.h"
+
+namespace medley {
+
+// Has replicas share what they hold where that is predicted to make steps shorter by more than kLeastGain: the optimizer's state (ZeRO-1),
+// for each then updates a part and half of the sums of gradients hides behind first forwards; or, if that is as much faster again, with it
+// the gradients and parameters of layers (ZeRO-3). Looked at are `chosen` so, `plans`, which are the best that share nothing, and a replica for each
+// device with micro-batches by speed. Where one is chosen, `chosen.fitting` says so and nothing is proven any more. Only where constraints
+// allow to save memory. Takes some simulations. Pure.
+void ChooseSharding(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
+                    const SearchLimits& limits, ChosenPlan& chosen);
+
+}  // namespace medley

@@ -1,0 +1,198 @@
+// Plans next to a plan, what would help, and what each kind of device has of it.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/plan_variations.h"
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_site.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/model/model_share.h"
+#include "runtime/ir/plan/check_plan.h"
+#include "runtime/ir/program/memory.h"
+
+namespace medley {
+namespace {
+
+constexpr double kPassSeconds = 1;
+
+// Hosts of two devices each, all alike, which were measured with whole blocks and with half of their width.
+PlanningProblem Hosts(int hosts) {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 4, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 100, .context = 16};
+  problem.shape.sequence = 16;
+  problem.shape.global_batch_sequences = 24;
+  problem.micro_batch_sizes = {1};
+  std::vector<int> ends, numbers;
+  for (int d = 0; d < 2 * hosts; ++d) {
+    DeviceCost& device = problem.devices.emplace_back();
+    device.name = absl::StrCat("h", d / 2, "/", d % 2);
+    device.kind = "alike";
+    device.processor = d;
+    device.host = d / 2;
+    device.room.memory = GiB(1);
+    const auto times = [](double part) {
+      const double pass = part * kPassSeconds;
+      return std::vector<BlockTimes>{{{}, {pass, 2 * pass, pass}, {}}};
+    };
+    device.times = times(1);
+    for (const ModelShare& share : EvenShares(problem.shape.model, 2)) {
+      if (device.shares.empty() || device.shares.front().share != AtOrigin(share))
+        device.shares.push_back({.share = AtOrigin(share), .room = device.room, .times = times(0.5)});
+    }
+    ends.push_back(0);
+    numbers.push_back(d / 2);
+  }
+  problem.links = DeviceLinks(ends, numbers, 1);
+  const LinkModel within = LinkModel::Line(0, 1e9), between = LinkModel::Line(0, 1e7);
+  problem.links.SetWithinHosts(0, 0, {within, within});
+  problem.links.SetBetweenHosts(0, 0, {between, between});
+  return problem;
+}
+
+// Two routes, one on each host, of two stages of two layers.
+Plan TwoPipelines() {
+  Plan plan;
+  for (int host = 0; host < 2; ++host) {
+    plan.units.push_back({{absl::StrCat("h", host, "/0")}, {{0, 3}}});
+    plan.units.push_back({{absl::StrCat("h", host, "/1")}, {{3, 6}}});
+    plan.routes.push_back({{2 * host, 2 * host + 1}, 12, 1});
+  }
+  return plan;
+}
+
+void CheckValid(const PlanningProblem& problem, const Plan& plan) {
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem)))
+    FAIL_CHECK(violation.detail);
+  CHECK(SequencesOf(plan) == problem.shape.global_batch_sequences);
+}
+
+TEST_CASE("neighbouring stages of a host become one unit of twice the degree, and so do replicas") {
+  const PlanningProblem problem = Hosts(2);
+  const absl::StatusOr<Plan> shared = WithMoreTensorParallelism(problem, TwoPipelines());
+  REQUIRE(shared.status().ToString() == "OK");
+  CheckValid(problem, *shared);
+  REQUIRE(shared->units.size() == 2);
+  CHECK(shared->units[1].devices.size() == 2);
+  CHECK(shared->units[1].chunks[0] == BlockRange{0, 6});
+
+  Plan replicas;
+  for (int d = 0; d < 4; ++d) {
+    replicas.units.push_back({{problem.devices[d].name}, {{0, 6}}});
+    replicas.routes.push_back({{d}, d < 2 ? 8 : 4, 1});
+  }
+  const absl::StatusOr<Plan> paired = WithMoreTensorParallelism(problem, replicas);
+  REQUIRE(paired.status().ToString() == "OK");
+  CheckValid(problem, *paired);
+  REQUIRE(paired->routes.size() == 2);
+  CHECK(paired->routes[0].micro_batches == 16);
+  // Of four devices a host has none.
+  CHECK_THAT(std::string(WithMoreTensorParallelism(problem, *paired).status().message()),
+             Catch::Contains("no two alike devices of a host"));
+  PlanningProblem unmeasured = problem;
+  for (DeviceCost& device : unmeasured.devices) device.shares.clear();
+  CHECK_THAT(std::string(WithMoreTensorParallelism(unmeasured, replicas).status().message()),
+             Catch::Contains("h0/0 was not measured with a share of the width among 2 devices"));
+}
+
+TEST_CASE("plans with sharded parameters are valid, and replicas of them get micro-batches by speed") {
+  PlanningProblem problem = Hosts(2);
+  const absl::StatusOr<Plan> sharded = WithShardedParameters(problem, TwoPipelines());
+  REQUIRE(sharded.status().ToString() == "OK");
+  CheckValid(problem, *sharded);
+  CHECK(sharded->units[0].lives_on_peers());
+  for (const int slow : {2, 3}) {
+    for (const auto seconds : kAllPassTimes) problem.devices[slow].times[0].layer.*seconds *= 3;
+  }
+  const absl::StatusOr<Plan> replicas = FullyShardedReplicas(problem, 1);
+  REQUIRE(replicas.status().ToString() == "OK");
+  CheckValid(problem, *replicas);
+  REQUIRE(replicas->routes.size() == 4);
+  CHECK(replicas->routes[0].micro_batches == 9);
+  CHECK(replicas->routes[3].micro_batches == 3);
+  CHECK(PredictStepSeconds(problem, *replicas).ok());
+  problem.shape.global_batch_sequences = 3;
+  CHECK_THAT(std::string(FullyShardedReplicas(problem, 1).status().message()),
+             Catch::Contains("3 micro-batches for 4 devices"));
+}
+
+TEST_CASE("an even grid splits devices, blocks and micro-batches as evenly as can be") {
+  const PlanningProblem problem = Hosts(5);
+  const absl::StatusOr<Plan> grid = EvenGrid(problem, 2, 2, 1);
+  REQUIRE(grid.status().ToString() == "OK");
+  CheckValid(problem, *grid);
+  CHECK(grid->routes.size() == 2);  // two devices are left
+  CHECK(EvenGrid(problem, 3, 1, 1)->routes.size() == 3);
+  CHECK(!EvenGrid(problem, 7, 1, 1).ok());
+  CHECK(!EvenGrid(problem, 1, 8, 1).ok());
+}
+
+TEST_CASE("a plan is held against those next to it, whether devices are few or many") {
+  for (const int hosts : {2, 9}) {
+    INFO(hosts << " hosts");
+    const PlanningProblem problem = Hosts(hosts);
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+    REQUIRE(chosen.status().ToString() == "OK");
+    const absl::StatusOr<Explanation> explanation = ExplainAndCompare(problem, chosen->plan);
+    REQUIRE(explanation.status().ToString() == "OK");
+    const auto has = [&](PlanKind kind) {
+      return std::any_of(explanation->rejected.begin(), explanation->rejected.end(),
+                         [&](const Explanation::Rejected& rejected) {
+                           return rejected.kind == kind && !rejected.why_slower.empty();
+                         });
+    };
+    // Alike devices may be split evenly.
+    if (hosts > 2) CHECK(has(PlanKind::kEqualSplit));
+    CHECK(has(PlanKind::kMoreTensorParallelism));
+    CHECK(has(PlanKind::kShardedParameters));
+    REQUIRE(explanation->kinds.size() == 1);
+    CHECK(explanation->kinds[0].devices == 2 * hosts);
+    CHECK(explanation->kinds[0].work_share == Approx(1));
+  }
+}
+
+TEST_CASE("what would help is the slow link, the short memory, or nothing") {
+  PlanningProblem problem = Hosts(2);
+  const auto helps = [&](const Plan& plan) {
+    const absl::StatusOr<Explanation> explanation = ExplainAndCompare(problem, plan);
+    REQUIRE(explanation.status().ToString() == "OK");
+    return explanation->helps;
+  };
+  // Nothing takes time but passes.
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (LinkCost& cost : problem.links.each())
+    cost = {LinkModel::Line(0, infinite), LinkModel::Line(0, infinite)};
+  CHECK(helps(ChoosePlan(problem)->plan).empty());
+  // Gradients of each stage are summed between hosts.
+  const LinkModel slow = LinkModel::Line(0, 1e4);
+  problem.links.SetBetweenHosts(0, 0, {slow, slow});
+  const std::vector<Explanation::Help> links = helps(TwoPipelines());
+  REQUIRE(!links.empty());
+  CHECK(links[0].change == "twice the rate of links between alike of different hosts");
+  CHECK(!links[0].planned_anew);
+  CHECK(links[0].step_seconds < 0.95 * *PredictStepSeconds(problem, TwoPipelines()));
+  // On one device all that is summed would stay there.
+  problem.devices.resize(1);
+  problem.links = DeviceLinks({0}, {0}, 1);
+  problem.shape.global_batch_sequences = 4;
+  problem.micro_batch_sizes = {1, 4};
+  for (BlockTimes& times : problem.devices[0].times) times.layer = {1, 2, 1};
+  problem.devices[0].times.push_back({{}, {1, 2, 1}, {}});  // of four sequences as of one
+  problem.devices[0].shares.clear();
+  Plan alone;
+  alone.units.push_back({{"h0/0"}, {{0, 6}}});
+  alone.routes.push_back({{0}, 4, 1});
+  const RankMemory small = MemoryOfRank(alone, 0, problem.shape);
+  problem.devices[0].room.memory = small.total() + KiB(1);
+  const std::vector<Explanation::Help> memory = helps(ChoosePlan(problem)->plan);
+  REQUIRE(memory.size() == 1);
+  CHECK(memory[0].change == "twice the memory of alike");
+  CHECK(memory[0].planned_anew);
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,172 @@
+#include "coordinator/planner/what_helps.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/seconds_of_plan.h"
+#include "coordinator/predictor/predict.h"
+
+namespace medley {
+namespace {
+
+constexpr double kTimes = 2;
+constexpr double kLeastHelp = 0.005;
+constexpr size_t kMostShown = 5;
+
+// Everything but the latency takes less time.
+void SpeedUp(LinkModel& model) {
+  const double latency_seconds = model.LatencySeconds();
+  for (LinkPoint& point : model.points)
+    point.seconds = latency_seconds + (point.seconds - latency_seconds) / kTimes;
+}
+
+class Helps {
+ public:
+  Helps(const PlanningProblem& problem, const Plan& plan, const SearchLimits& limits)
+      : problem_(problem), plan_(plan), limits_(limits) {
+    std::set<std::string> known;
+    for (const DeviceCost& device : problem.devices) {
+      if (known.insert(device.kind).second) kinds_.push_back(device.kind);
+    }
+  }
+
+  std::vector<Explanation::Help> Run() {
+    const absl::StatusOr<double> now = SecondsOfPlan(problem_, plan_);
+    if (!now.ok()) return {};
+    step_seconds_ = *now;
+    LookAtLinks();
+    LookAtCards();
+    LookAtCopies();
+    LookAtMemory();
+    std::stable_sort(helps_.begin(), helps_.end(),
+                     [](const auto& a, const auto& b) { return a.step_seconds < b.step_seconds; });
+    if (helps_.size() > kMostShown) helps_.resize(kMostShown);
+    return std::move(helps_);
+  }
+
+ private:
+  void LookAtLinks() {
+    // Devices of the same two kinds are joined alike, or nearly so.
+    std::map<std::tuple<std::string, std::string, bool>, std::vector<LinkedDevices>> sorts;
+    for (const LinkedDevices& link : KindsOfLinks(problem_)) {
+      const std::string &a = problem_.devices[link.a].kind, &b = problem_.devices[link.b].kind;
+      sorts[{std::min(a, b), std::max(a, b), link.within_host}].push_back(link);
+    }
+    for (const auto& [sort, links] : sorts) {
+      const auto& [a, b, within] = sort;
+      const std::string ends = a == b ? a : absl::StrCat(a, " and ", b);
+      Try(absl::StrCat("twice the rate of links between ", ends,
+                       within ? " of one host" : " of different hosts"),
+          [&links = links](PlanningProblem& problem) {
+            for (const LinkedDevices& link : links) {
+              LinkCost& cost = problem.links.Mutable(link.a, link.b);
+              SpeedUp(cost.transfer);
+              SpeedUp(cost.exchange);
+            }
+          });
+    }
+  }
+
+  void LookAtCards() {
+    for (const std::string& kind : kinds_) {
+      const auto of_kind = [&](const DeviceCost& device) {
+        return device.kind == kind && device.network_cards > 0;
+      };
+      if (!Any(of_kind)) continue;
+      std::set<int> hosts;
+      for (const DeviceCost& device : problem_.devices) {
+        if (of_kind(device)) hosts.insert(device.host);
+      }
+      Try(absl::StrCat("twice as many network cards in the hosts of ", kind), [&](PlanningProblem& problem) {
+        for (DeviceCost& device : problem.devices) {
+          if (hosts.count(device.host) > 0) device.network_cards *= static_cast<int>(kTimes);
+        }
+      });
+    }
+  }
+
+  void LookAtCopies() {
+    const bool copies = std::any_of(plan_.units.begin(), plan_.units.end(), [](const Unit& unit) {
+      return unit.lives_on_host() || unit.activations_home == ActivationsHome::kHost;
+    });
+    if (!copies) return;
+    for (const std::string& kind : kinds_) {
+      Try(absl::StrCat("twice the rate of copies between host memory and ", kind),
+          [&](PlanningProblem& problem) {
+            for (DeviceCost& device : problem.devices) {
+              if (device.kind != kind) continue;
+              device.fetch_bytes_per_second *= kTimes;
+              device.store_bytes_per_second *= kTimes;
+            }
+          });
+    }
+  }
+
+  void LookAtMemory() {
+    // Where it is plenty nothing needs to be saved, which is most of what there is to search.
+    for (const bool saves : {false, true}) {
+      if (saves && !problem_.constraints.saves_memory) return;
+      if (!SecondsWithMemory("", saves)) continue;
+      for (const std::string& kind : kinds_) {
+        if (const std::optional<double> seconds = SecondsWithMemory(kind, saves))
+          helps_.push_back({absl::StrCat("twice the memory of ", kind), *seconds, true});
+      }
+      return;
+    }
+  }
+
+  // Of the best plan with more memory on a kind of device, or on all, if it is empty; none: that is no help.
+  std::optional<double> SecondsWithMemory(const std::string& kind, bool saves) const {
+    if (limits_.stopped()) return std::nullopt;
+    PlanningProblem changed = problem_;
+    changed.constraints.saves_memory = saves;
+    for (DeviceCost& device : changed.devices) {
+      if (!kind.empty() && device.kind != kind) continue;
+      device.room.memory = {static_cast<int64_t>(kTimes) * device.room.memory.value};
+      for (ShareCost& share : device.shares)
+        share.room.memory = {static_cast<int64_t>(kTimes) * share.room.memory.value};
+    }
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(changed, limits_.OfComparison());
+    // What fits as it is needs no more.
+    if (!chosen.ok() || FitsMemory(problem_, chosen->plan)) return std::nullopt;
+    const absl::StatusOr<double> seconds = SecondsOfPlan(changed, chosen->plan);
+    if (!seconds.ok() || !IsHelp(*seconds)) return std::nullopt;
+    return *seconds;
+  }
+
+  void Try(std::string change, const std::function<void(PlanningProblem&)>& make) {
+    if (limits_.stopped()) return;
+    PlanningProblem changed = problem_;
+    make(changed);
+    const absl::StatusOr<double> seconds = SecondsOfPlan(changed, plan_);
+    if (seconds.ok() && IsHelp(*seconds)) helps_.push_back({std::move(change), *seconds, false});
+  }
+
+  bool IsHelp(double seconds) const { return seconds <= (1 - kLeastHelp) * step_seconds_; }
+  template <typename Matches>
+  bool Any(const Matches& matches) const {
+    return std::any_of(problem_.devices.begin(), problem_.devices.end(), matches);
+  }
+
+  const PlanningProblem& problem_;
+  const Plan& plan_;
+  const SearchLimits& limits_;
+  std::vector<std::string> kinds_;
+  double step_seconds_ = 0;
+  std::vector<Explanation::Help> helps_;
+};
+
+}  // namespace
+
+std::vector<Explanation::Help> WhatHelps(const PlanningProblem& problem, const Plan& plan,
+                                         const SearchLimits& limits) {
+  return Helps(problem, plan, limits).Run();
+}
+
+}  // namespace medley
