@@ -1,5 +1,6 @@
 // Plans that a plan is held against: those next to it, and the even split of many devices.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +19,8 @@ namespace {
 // More are not simulated as a whole, which plans with sharded parameters need.
 constexpr size_t kMostSimulatedWhole = 1024;
 
-// What a plan that does not fit lacks most; empty: it fits.
+// What a plan that does not fit lacks most.
 std::string ShortageOf(const PlanningProblem& problem, const Plan& plan) {
-  if (FitsMemory(problem, plan)) return "";
   Bytes most;
   std::string text = "the memory of a host is not enough";
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
@@ -38,40 +38,46 @@ std::string ShortageOf(const PlanningProblem& problem, const Plan& plan) {
 class Fastest {
  public:
   Fastest(PlanKind kind, const PlanningProblem& problem, const SearchLimits& limits)
-      : problem_(problem), limits_(limits), best_{kind, absl::CancelledError("planning was stopped"), ""} {}
+      : problem_(problem),
+        limits_(limits),
+        seconds_(problem),
+        best_{kind, absl::CancelledError("planning was stopped"), ""} {}
 
   void Try(const absl::StatusOr<Plan>& plan, const std::string& description) {
     if (limits_.stopped()) return;
-    absl::Status why = plan.status();
-    if (why.ok()) {
-      ++looked_at_;
-      const absl::StatusOr<double> seconds = SecondsOfPlan(problem_, *plan);
-      if (seconds.ok() && best_.plan.ok() && *seconds >= best_.plan->step_seconds) return;
-      why = seconds.status();
-      if (why.ok()) {
-        const std::string shortage = ShortageOf(problem_, *plan);
-        if (shortage.empty()) {
-          best_.plan = ChosenPlan{.plan = *plan, .step_seconds = *seconds};
-          best_.description = description;
-          return;
-        }
-        why = absl::ResourceExhaustedError(shortage);
-      }
+    if (!plan.ok()) return Refuse(plan.status());
+    ++looked_at_;
+    const absl::StatusOr<double> seconds = seconds_.Of(*plan);
+    if (!seconds.ok()) return Refuse(seconds.status());
+    if (best_.plan.ok() && *seconds >= best_.plan->step_seconds) return;
+    if (!FitsMemory(problem_, *plan)) {
+      if (!too_large_) too_large_ = *plan;
+      return;
     }
-    if (best_.plan.ok()) return;
-    // What does not fit says more than what cannot be.
-    if (absl::IsCancelled(best_.plan.status()) || absl::IsResourceExhausted(why)) best_.plan = why;
+    best_.plan = ChosenPlan{.plan = *plan, .step_seconds = *seconds};
+    best_.description = description;
   }
 
   Alternative Take() {
-    if (best_.plan.ok()) best_.plan->simulated_plans = looked_at_;
+    if (best_.plan.ok()) {
+      best_.plan->simulated_plans = looked_at_;
+    } else if (too_large_) {
+      // What does not fit says more than what cannot be.
+      best_.plan = absl::ResourceExhaustedError(ShortageOf(problem_, *too_large_));
+    }
     return std::move(best_);
   }
 
  private:
+  void Refuse(const absl::Status& why) {
+    if (absl::IsCancelled(best_.plan.status())) best_.plan = why;
+  }
+
   const PlanningProblem& problem_;
   const SearchLimits& limits_;
+  SecondsOfPlans seconds_;
   int looked_at_ = 0;
+  std::optional<Plan> too_large_;  // the first
   Alternative best_;
 };
 
@@ -95,7 +101,7 @@ Alternative FewerStages(const PlanningProblem& problem, int stages, const Search
   Alternative alternative{PlanKind::kFewerStages, ChoosePlan(shorter, limits.OfComparison()), ""};
   if (!alternative.plan.ok()) return alternative;
   const Plan& plan = alternative.plan->plan;
-  const absl::StatusOr<double> seconds = SecondsOfPlan(problem, plan);
+  const absl::StatusOr<double> seconds = SecondsOfPlans(problem).Of(plan);
   if (seconds.ok()) alternative.plan->step_seconds = *seconds;
   const bool by_class = problem.devices.size() > kMostSearchedDevices && !alternative.plan->fitting.empty();
   alternative.description = by_class ? alternative.plan->fitting : Describe(plan);

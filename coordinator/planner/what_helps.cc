@@ -18,6 +18,8 @@ namespace {
 constexpr double kTimes = 2;
 constexpr double kLeastHelp = 0.005;
 constexpr size_t kMostShown = 5;
+// Planning for more takes ten seconds and more each time.
+constexpr size_t kMostPlannedAnew = 2048;
 
 // Everything but the latency takes less time.
 void SpeedUp(LinkModel& model) {
@@ -37,7 +39,7 @@ class Helps {
   }
 
   std::vector<Explanation::Help> Run() {
-    const absl::StatusOr<double> now = SecondsOfPlan(problem_, plan_);
+    const absl::StatusOr<double> now = SecondsOfPlans(problem_).Of(plan_);
     if (!now.ok()) return {};
     step_seconds_ = *now;
     LookAtLinks();
@@ -109,6 +111,7 @@ class Helps {
   }
 
   void LookAtMemory() {
+    if (problem_.devices.size() > kMostPlannedAnew) return;
     // Where it is plenty nothing needs to be saved, which is most of what there is to search.
     for (const bool saves : {false, true}) {
       if (saves && !problem_.constraints.saves_memory) return;
@@ -135,7 +138,7 @@ class Helps {
     const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(changed, limits_.OfComparison());
     // What fits as it is needs no more.
     if (!chosen.ok() || FitsMemory(problem_, chosen->plan)) return std::nullopt;
-    const absl::StatusOr<double> seconds = SecondsOfPlan(changed, chosen->plan);
+    const absl::StatusOr<double> seconds = SecondsOfPlans(changed).Of(chosen->plan);
     if (!seconds.ok() || !IsHelp(*seconds)) return std::nullopt;
     return *seconds;
   }
@@ -144,7 +147,7 @@ class Helps {
     if (limits_.stopped()) return;
     PlanningProblem changed = problem_;
     make(changed);
-    const absl::StatusOr<double> seconds = SecondsOfPlan(changed, plan_);
+    const absl::StatusOr<double> seconds = SecondsOfPlans(changed).Of(plan_);
     if (seconds.ok() && IsHelp(*seconds)) helps_.push_back({std::move(change), *seconds, false});
   }
 

@@ -8,7 +8,7 @@ namespace medley {
 
 // What would make steps of `plan` shorter, the most first: links of one sort twice as fast, or hosts with twice the network cards, under
 // the same plan; or twice the memory on one kind of device, planned anew. At most five, each of half a per cent and more. Takes a
-// simulation for each sort of link and each kind, and, where memory is of use at all, planning for each kind. Once limits.stop is set: what has been found. Pure.
+// simulation for each sort of link and each kind, and, where memory is of use at all, planning for each kind (of up to 2,048 devices). Once limits.stop is set: what has been found. Pure.
 std::vector<Explanation::Help> WhatHelps(const PlanningProblem& problem, const Plan& plan,
                                          const SearchLimits& limits);
 
