@@ -108,7 +108,8 @@ class MainJobTest(ClusterTest):
                          "pure data parallel": len(routes) > 1 and max(stages) == 1,
                          "pure pipeline": len(routes) == 1 and stages[0] > 1}
         rejected = [plan["kind"] for plan in report["rejected"]]
-        self.assertLessEqual(set(rejected), set(may_be_chosen))
+        nearby = {"more tensor parallelism", "fewer stages", "sharded parameters"}  # what differs in one thing
+        self.assertLessEqual(set(rejected), set(may_be_chosen) | nearby)
         self.assertEqual(len(rejected), len(set(rejected)))
         for kind, may_be in may_be_chosen.items():
             self.assertTrue(kind in rejected or may_be, "%s is not among %s; chosen: %s" % (kind, rejected, report["plan"]))
