@@ -1,19 +1,14 @@
 #include "agent/discovery/network_cards.h"
 
-#include <fstream>
 #include <set>
 #include <system_error>
+
+#include "runtime/base/first_line.h"
 
 namespace medley {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string FirstLine(const fs::path& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
-}
 
 std::vector<fs::path> EntriesOf(const fs::path& folder) {
   std::error_code error;

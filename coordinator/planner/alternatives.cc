@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
@@ -10,45 +11,15 @@
 namespace medley {
 namespace {
 
-// The i-th of `parts` parts of `total` that differ by one at most, the larger ones first.
-int EvenPart(int total, int parts, int i) { return total / parts + (i < total % parts ? 1 : 0); }
-
-Plan EqualPipeline(const PlanningProblem& problem, int size, Schedule schedule) {
-  Plan plan{.schedule = schedule};
-  plan.routes.push_back(
-      {.micro_batches = problem.shape.global_batch_sequences / size, .micro_batch_sequences = size});
-  const int stages = static_cast<int>(problem.devices.size());
-  BlockId first = 0;
-  for (int s = 0; s < stages; ++s) {
-    const BlockId end = first + EvenPart(problem.shape.model.blocks(), stages, s);
-    plan.units.push_back({.devices = {problem.devices[s].name},
-                          .chunks = {{first, end}},
-                          .activations = problem.devices[s].activations});
-    plan.routes[0].units.push_back(s);
-    first = end;
-  }
-  return plan;
-}
-
-Plan EqualReplicas(const PlanningProblem& problem, int size, Schedule schedule) {
-  Plan plan{.schedule = schedule};
-  const int replicas = static_cast<int>(problem.devices.size());
-  const int micro_batches = problem.shape.global_batch_sequences / size;
-  for (int r = 0; r < replicas; ++r) {
-    plan.units.push_back({.devices = {problem.devices[r].name},
-                          .chunks = {{0, problem.shape.model.blocks()}},
-                          .activations = problem.devices[r].activations});
-    plan.routes.push_back({{r}, EvenPart(micro_batches, replicas, r), size});
-  }
-  return plan;
-}
-
 Alternative BestEqualSplit(const PlanningProblem& problem, const SearchLimits& limits) {
   const int devices = static_cast<int>(problem.devices.size());
   const PlanConstraints& constraints = problem.constraints;
   ChosenPlan best;
   std::string description;
-  const auto consider = [&](const Plan& plan, const std::string& what) {
+  const auto consider = [&](absl::StatusOr<Plan> grid, Schedule schedule, const std::string& what) {
+    if (!grid.ok()) return;
+    Plan& plan = *grid;
+    plan.schedule = schedule;
     if (limits.stopped() || !constraints.Allow(devices, PricePerHour(problem, plan)) ||
         !FitsMemory(problem, plan))
       return;
@@ -63,15 +34,12 @@ Alternative BestEqualSplit(const PlanningProblem& problem, const SearchLimits& l
   for (const int size : problem.micro_batch_sizes) {
     if (!DividesBatch(problem, size)) continue;
     for (const Schedule schedule : constraints.schedules) {
-      if (devices <= problem.shape.model.blocks() &&
-          (constraints.max_stages == 0 || devices <= constraints.max_stages)) {
-        consider(EqualPipeline(problem, size, schedule), "all devices in one pipeline, blocks split evenly");
-      }
-      if (devices <= problem.shape.global_batch_sequences / size &&
-          (constraints.max_routes == 0 || devices <= constraints.max_routes)) {
-        consider(EqualReplicas(problem, size, schedule),
+      if (constraints.max_stages == 0 || devices <= constraints.max_stages)
+        consider(EvenGrid(problem, devices, 1, size), schedule,
+                 "all devices in one pipeline, blocks split evenly");
+      if (constraints.max_routes == 0 || devices <= constraints.max_routes)
+        consider(EvenGrid(problem, 1, 1, size), schedule,
                  "all devices data parallel, micro-batches split evenly");
-      }
     }
   }
   if (best.plan.units.empty() && limits.stopped())

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/model_share.h"
@@ -21,14 +22,10 @@ namespace {
 constexpr int kWindows = 2;
 
 // With the passes of all units in the order that a schedule with a name gives them.
-Plan WithoutOrders(Plan plan) {
-  if (plan.schedule == Schedule::kListed) plan.schedule = Schedule::kOneForwardOneBackward;
-  plan.post_validation = false;
-  for (Unit& unit : plan.units) {
-    unit.order.clear();
-    unit.forwards_ahead = -1;
-  }
-  return plan;
+Plan UnderNamedSchedule(const Plan& plan) {
+  Plan named = WithoutOrders(plan);
+  if (plan.schedule != Schedule::kListed) named.schedule = plan.schedule;
+  return named;
 }
 
 void ShardParameters(const ModelConfig& model, Plan& plan) {
@@ -48,7 +45,7 @@ class Pairing {
  public:
   Pairing(const PlanningProblem& problem, const Plan& plan)
       : problem_(problem),
-        plan_(WithoutOrders(plan)),
+        plan_(UnderNamedSchedule(plan)),
         partner_(plan.units.size()),
         is_second_(plan.units.size()) {}
 
@@ -154,6 +151,9 @@ double PassSeconds(const ModelConfig& model, const BlockTimes& times) {
   return seconds;
 }
 
+// The i-th of `parts` parts of `total` that differ by one at most, the larger ones first.
+int EvenPart(int total, int parts, int i) { return total / parts + (i < total % parts ? 1 : 0); }
+
 }  // namespace
 
 absl::StatusOr<Plan> WithMoreTensorParallelism(const PlanningProblem& problem, const Plan& plan) {
@@ -218,16 +218,15 @@ absl::StatusOr<Plan> EvenGrid(const PlanningProblem& problem, int stages, int de
             micro_batches = problem.shape.global_batch_sequences / micro_batch_sequences;
   if (routes == 0 || micro_batches < routes)
     return absl::InvalidArgumentError(absl::StrCat(micro_batches, " micro-batches for ", routes, " routes"));
-  const auto even = [](int total, int parts, int i) { return total / parts + (i < total % parts ? 1 : 0); };
   Plan plan;
   int device = 0;
   for (int r = 0; r < routes; ++r) {
     Route& route = plan.routes.emplace_back();
-    route.micro_batches = even(micro_batches, routes, r);
+    route.micro_batches = EvenPart(micro_batches, routes, r);
     route.micro_batch_sequences = micro_batch_sequences;
     BlockId first = 0;
     for (int s = 0; s < stages; ++s) {
-      const BlockId end = first + even(model.blocks(), stages, s);
+      const BlockId end = first + EvenPart(model.blocks(), stages, s);
       Unit unit{.chunks = {{first, end}}, .activations = problem.devices[device].activations};
       for (int member = 0; member < degree; ++member) unit.devices.push_back(problem.devices[device++].name);
       route.units.push_back(static_cast<int>(plan.units.size()));

@@ -77,14 +77,11 @@ class Helps {
 
   void LookAtCards() {
     for (const std::string& kind : kinds_) {
-      const auto of_kind = [&](const DeviceCost& device) {
-        return device.kind == kind && device.network_cards > 0;
-      };
-      if (!Any(of_kind)) continue;
       std::set<int> hosts;
       for (const DeviceCost& device : problem_.devices) {
-        if (of_kind(device)) hosts.insert(device.host);
+        if (device.kind == kind && device.network_cards > 0) hosts.insert(device.host);
       }
+      if (hosts.empty()) continue;
       Try(absl::StrCat("twice as many network cards in the hosts of ", kind), [&](PlanningProblem& problem) {
         for (DeviceCost& device : problem.devices) {
           if (hosts.count(device.host) > 0) device.network_cards *= static_cast<int>(kTimes);
@@ -152,10 +149,6 @@ class Helps {
   }
 
   bool IsHelp(double seconds) const { return seconds <= (1 - kLeastHelp) * step_seconds_; }
-  template <typename Matches>
-  bool Any(const Matches& matches) const {
-    return std::any_of(problem_.devices.begin(), problem_.devices.end(), matches);
-  }
 
   const PlanningProblem& problem_;
   const Plan& plan_;
