@@ -19,7 +19,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
-#include "runtime/ir/plan/order_text.h"
+#include "runtime/ir/plan/alike_ranks.h"
 #include "runtime/ir/plan/part_of_plan.h"
 #include "runtime/ir/program/holder_runs.h"
 #include "runtime/ir/program/program.h"
@@ -479,36 +479,15 @@ AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
 
 std::string AlikeRoutePredictor::KindOf(const Plan& plan, const std::vector<int>& routes,
                                         bool by_hosts) const {
-  std::string key = absl::StrCat(static_cast<int>(plan.schedule));
-  std::map<int, int> hosts, units;
-  for (const int r : routes) {
-    const Route& of = plan.routes[r];
-    absl::StrAppend(&key, ";", of.micro_batch_sequences);
-    if (routes.size() > 1) absl::StrAppend(&key, "m", of.micro_batches);
-    for (const UnitId u : of.units) {
-      const Unit& unit = plan.units[u];
-      if (routes.size() > 1) {
-        const auto [known, is_new] = units.try_emplace(u.value(), static_cast<int>(units.size()));
-        absl::StrAppend(&key, "u", known->second);
-        if (!is_new) continue;
-      }
-      absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
-                      static_cast<int>(unit.recompute), "w", unit.window_layers, "a",
-                      static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
-                      unit.exchange_parts);
-      for (const std::string& name : unit.devices) {
-        const int d = DeviceNamed(name);
-        absl::StrAppend(&key, ",", ClassOf(d));
-        if (!by_hosts) continue;
-        const int host =
-            hosts.emplace(problem_.devices[d].host, static_cast<int>(hosts.size())).first->second;
-        absl::StrAppend(&key, "h", host);
-      }
-      for (const ModelShare& share : unit.shares) {
-        absl::StrAppend(&key, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
-                        share.feed_forward.end, ".", share.vocabulary.end);
-      }
-      if (!unit.order.empty()) absl::StrAppend(&key, "o", FormatOrder(unit.order));
+  std::string key = FormOf(plan, routes);
+  std::map<int, int> hosts;
+  for (const UnitId u : UnitsOf(plan, routes)) {
+    for (const std::string& name : plan.units[u].devices) {
+      const int d = DeviceNamed(name);
+      absl::StrAppend(&key, ",", ClassOf(d));
+      if (!by_hosts) continue;
+      const int host = hosts.emplace(HostOf(problem_, d), static_cast<int>(hosts.size())).first->second;
+      absl::StrAppend(&key, "h", host);
     }
   }
   return key;

@@ -36,6 +36,13 @@ double PricePerHour(const PlanningProblem& problem, const Plan& plan) {
   return price_per_hour;
 }
 
+const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name) {
+  for (const DeviceCost& device : problem.devices) {
+    if (device.name == name) return &device;
+  }
+  return nullptr;
+}
+
 PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices) {
   PlanningProblem result{.shape = problem.shape,
                          .precision = problem.precision,

@@ -123,6 +123,9 @@ struct PlanningProblem {
   std::optional<SharedWays> ways;
 };
 
+// The device of that name; null: the problem has none.
+const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name);
+
 // Of all devices that `plan` uses.
 double PricePerHour(const PlanningProblem& problem, const Plan& plan);
 

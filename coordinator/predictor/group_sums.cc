@@ -90,15 +90,16 @@ void GroupSums::FindHosts(SumSamples& samples, int most_exact, int at_once) {
 
 double GroupSums::Seconds(int64_t elements) {
   if (devices_.size() < 2 || elements == 0) return 0;
-  if (members() <= kMostTold) return At(elements);
+  if (members() <= kMostTold) return SecondsOf(elements);
   const double step = std::floor(kSizesOfOctave * std::log2(static_cast<double>(elements)));
   const auto size = [](double at) { return static_cast<int64_t>(std::exp2(at / kSizesOfOctave)); };
   const int64_t below = size(step), above = std::max(below + 1, size(step + 1));
   const double part = static_cast<double>(elements - below) / static_cast<double>(above - below);
-  return At(below) + part * (At(above) - At(below));
+  return SecondsOf(below) + part * (SecondsOf(above) - SecondsOf(below));
 }
 
-double GroupSums::At(int64_t elements) {
+double GroupSums::SecondsOf(int64_t elements) {
+  if (devices_.size() < 2 || elements == 0) return 0;
   const auto [entry, inserted] = seconds_.try_emplace(elements, 0);
   if (!inserted) return entry->second;
   double& seconds = entry->second;

@@ -59,12 +59,13 @@ class GroupSums {
   // `at_once`: so many such sums share the cards of their hosts (Reductions::GroupOf).
   GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once = 1);
 
-  // To sum a vector of so many elements.
+  // To sum a vector of so many elements; of many members, between those of the next smaller and larger sizes that it is worked out for.
   double Seconds(int64_t elements);
+  // Likewise, worked out for just so many.
+  double SecondsOf(int64_t elements);
   int members() const { return static_cast<int>(devices_.size()); }
 
  private:
-  double At(int64_t elements);
   double Extrapolated(int64_t elements) const;
   double Hierarchical(int64_t elements);
   void FindHosts(SumSamples& samples, int most_exact, int at_once);

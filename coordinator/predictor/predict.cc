@@ -1,13 +1,40 @@
 #include "coordinator/predictor/predict.h"
 
 #include <map>
+#include <optional>
+#include <utility>
 
+#include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/stand_ins.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {
+
+// Of a plan: of all ranks, or of those that stand for all.
+class Simulation {
+ public:
+  Simulation(const PlanningProblem& problem, const Plan& plan, int most_simulated) : plan_(plan) {
+    if (RankCount(plan) > most_simulated) {
+      alike_.emplace(problem);
+      if (absl::StatusOr<StandInSimulation> some = SimulateByStandIns(*alike_, plan); some.ok())
+        some_ = *std::move(some);
+    }
+    simulator_.emplace(some_ ? some_->problem : problem);
+  }
+
+  absl::StatusOr<double> Run() { return simulator_->Run(plan_, some_ ? &some_->stand_ins : nullptr); }
+  const StepSimulator& simulator() const { return *simulator_; }
+  Rank StandInOf(Rank rank) const { return some_ ? some_->stand_ins.of[rank] : rank; }
+
+ private:
+  const Plan& plan_;
+  std::optional<AlikeRoutePredictor> alike_;
+  std::optional<StandInSimulation> some_;
+  std::optional<StepSimulator> simulator_;
+};
 
 RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, const StepSimulator& simulator,
                            Rank rank) {
@@ -28,13 +55,6 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
 }
 
 }  // namespace
-
-const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name) {
-  for (const DeviceCost& device : problem.devices) {
-    if (device.name == name) return &device;
-  }
-  return nullptr;
-}
 
 Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory) {
   return memory.total() + room.memory - LeftFor(memory, room);
@@ -63,20 +83,35 @@ bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
   return true;
 }
 
-absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan) {
-  StepSimulator simulator(problem);
+absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan,
+                                           int most_simulated) {
+  Simulation simulation(problem, plan, most_simulated);
   StepPrediction prediction;
-  ASSIGN_OR_RETURN(prediction.step_seconds, simulator.Run(plan));
+  ASSIGN_OR_RETURN(prediction.step_seconds, simulation.Run());
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    prediction.ranks.push_back(PredictRank(problem, plan, simulator, rank));
+    const Rank stand_in = simulation.StandInOf(rank);
+    prediction.stand_ins.push_back(stand_in);
+    if (stand_in == rank) {
+      prediction.ranks.push_back(PredictRank(problem, plan, simulation.simulator(), rank));
+    } else {
+      prediction.ranks.emplace_back();
+    }
+  }
+  const std::vector<std::string> devices = DevicesOf(plan);
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    const Rank stand_in = prediction.stand_ins[rank];
+    if (stand_in == rank) continue;
+    prediction.ranks[rank] = prediction.ranks[stand_in];
+    prediction.ranks[rank].device = devices[rank];
   }
   const double tokens = static_cast<double>(problem.shape.global_batch_sequences) * problem.shape.sequence;
   prediction.tokens_per_second = prediction.step_seconds > 0 ? tokens / prediction.step_seconds : 0;
   return prediction;
 }
 
-absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan) {
-  return StepSimulator(problem).Run(plan);
+absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan,
+                                          int most_simulated) {
+  return Simulation(problem, plan, most_simulated).Run();
 }
 
 }  // namespace medley

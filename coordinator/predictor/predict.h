@@ -4,16 +4,13 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/step_simulator.h"
+#include "runtime/ir/plan/alike_ranks.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
-
-struct InstructionTime {
-  double start_seconds = 0;  // from the start of the step
-  double end_seconds = 0;
-};
 
 struct RankPrediction {
   std::string device;
@@ -29,6 +26,8 @@ struct RankPrediction {
 struct StepPrediction {
   double step_seconds = 0;
   std::vector<RankPrediction> ranks;  // in their order
+  // Of each rank the first one whose figures are its own, too, but for its device: itself, where all were simulated.
+  std::vector<Rank> stand_ins;
   double tokens_per_second = 0;
 };
 
@@ -39,14 +38,15 @@ struct StepPrediction {
 // ready; an all-reduce when all are, and so does a pass within which the ranks of a unit sum, or their gather:
 // it ends for all of them when the slowest has computed and the sums have taken their time.
 //
+// Of a plan of more than `most_simulated` ranks those that do the same are simulated once for all (SimulateByStandIns), where that
+// knows such plans.
+//
 // Pure and deterministic. `plan` must be valid for `problem` (CheckPlan); memory limits are not looked at.
 // InvalidArgument: a unit's device or the micro-batch size is not in the problem; a device has not been
 // measured with its share of the blocks' width.
 // Internal: the programs wait for each other in a circle (a bug in the compiler); names an instruction.
-absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan);
-
-// The device of that name; null: the problem has none.
-const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name);
+absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan,
+                                           int most_simulated = kMostToldAlone);
 
 // The room that `rank` of a plan has on its device, the ops' own workspace for its share of the width counted;
 // where that share was not measured, as with whole blocks.
@@ -59,6 +59,7 @@ Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory);
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan);
 
 // The step's seconds alone, without timelines: what the planner calls many times.
-absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan);
+absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan,
+                                          int most_simulated = kMostToldAlone);
 
 }  // namespace medley

@@ -1,5 +1,6 @@
 #include "coordinator/predictor/routes_alone.h"
 
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -84,16 +85,35 @@ std::string RoutesAlone::DescribeAtOnce(const std::vector<int>& routes) {
   return text;
 }
 
-PlanningProblem RoutesAlone::ProblemOf(const std::vector<int>& routes) {
+std::vector<int> RoutesAlone::DevicesOf(const std::vector<int>& routes) const {
   std::vector<int> devices;
   for (const UnitId u : UnitsOf(plan_, routes)) {
     const std::vector<int>& of_unit = devices_of_unit_[u.value()];
     devices.insert(devices.end(), of_unit.begin(), of_unit.end());
   }
+  return devices;
+}
+
+PlanningProblem RoutesAlone::ProblemOf(const std::vector<int>& routes) {
+  const std::vector<int> devices = DevicesOf(routes);
   PlanningProblem alone = OnDevices(problem_, devices);
   for (DeviceCost& device : alone.devices) Slow(device);
   if (ways_.count() > 0) alone.ways = ways_.Among(devices, AtOnceOf(routes));
   return alone;
+}
+
+PlanningProblem RoutesAlone::ProblemWith(const std::vector<int>& routes) {
+  const std::vector<int> devices = DevicesOf(routes);
+  PlanningProblem whole = problem_;
+  for (const int d : devices) Slow(whole.devices[d]);
+  if (ways_.count() == 0) return whole;
+  std::vector<int> all(problem_.devices.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<MessagesAtOnce> at_once(all.size());
+  const std::vector<MessagesAtOnce> of_these = AtOnceOf(routes);
+  for (size_t i = 0; i < devices.size(); ++i) at_once[devices[i]] = of_these[i];
+  whole.ways = ways_.Among(all, at_once);
+  return whole;
 }
 
 // Makes a device what it is while all that the plan uses of its host compute.

@@ -22,6 +22,8 @@ class RoutesAlone {
   // Of the devices of some routes, all that share units with one of them, in the order of the part of the plan that they are
   // (PartOfPlan).
   PlanningProblem ProblemOf(const std::vector<int>& routes);
+  // Of all devices, those of some routes as they are so.
+  PlanningProblem ProblemWith(const std::vector<int>& routes);
   // Equal for routes that have equally many messages at once; empty where nothing is shared.
   std::string DescribeAtOnce(const std::vector<int>& routes);
 
@@ -44,6 +46,8 @@ class RoutesAlone {
   };
   // Adds `times` to those of these routes.
   void Count(const std::vector<int>& routes, int times, Crossings& crossings) const;
+  std::vector<int> DevicesOf(const std::vector<int>& routes) const;
+  // Of each of their devices.
   std::vector<MessagesAtOnce> AtOnceOf(const std::vector<int>& routes);
   void Slow(DeviceCost& cost) const;
 

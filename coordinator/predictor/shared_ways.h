@@ -52,6 +52,7 @@ class SharedWays {
   int SiteOf(int device) const { return ends_[device].site; }
   int hosts() const { return static_cast<int>(hosts_.size()); }
   int sites() const { return static_cast<int>(sites_.size()); }
+  int WayOfHost(int host, bool in) const { return 2 * host + (in ? 1 : 0); }
   // Each way, of sums.
   double BytesPerSecondOfHost(int host) const { return hosts_[host].summing_bytes_per_second; }
   double BytesPerSecondOfSite(int site) const { return sites_[site].summing_bytes_per_second; }
@@ -76,7 +77,6 @@ class SharedWays {
   template <typename Visit>
   void ForEachWay(int from, const AtOnce& sent, int to, const AtOnce& received, double bytes_per_second,
                   const Visit& visit) const;
-  int WayOfHost(int host, bool in) const { return 2 * host + (in ? 1 : 0); }
   int WayOfSite(int site, bool in) const { return WayOfHost(static_cast<int>(hosts_.size()) + site, in); }
 
   std::vector<Rate> hosts_, sites_;

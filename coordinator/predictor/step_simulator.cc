@@ -17,6 +17,9 @@ namespace {
 // an update updates them and zeroes the gradient.
 constexpr double kAdvanceOverUpdate = (2.0 + 4 + 7) / (7 + 1);
 
+// Of how many devices a sum is worked out as it is launched where ranks stand for others.
+constexpr size_t kMostChosenFor = 64;
+
 }  // namespace
 
 StepSimulator::StepSimulator(const PlanningProblem& problem)
@@ -51,7 +54,8 @@ StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reducti
   }
 }
 
-absl::StatusOr<double> StepSimulator::Run(const Plan& plan) {
+absl::StatusOr<double> StepSimulator::Run(const Plan& plan, const StandIns* stand_ins) {
+  stand_ins_ = stand_ins;
   RETURN_IF_ERROR(CompileAndCost(plan));
   BuildTasks(plan);
   RETURN_IF_ERROR(Simulate());
@@ -104,10 +108,16 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
         return absl::InvalidArgumentError(
             absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
       }
-      programs_.push_back(CompileStep(plan, rank, problem_.shape, Purpose::kTrain));
-      if (plan.post_validation) rows_.push_back(StepsInARow(plan, rank, problem_.shape, kStepsInARow));
-      simulated_instructions_ += static_cast<int64_t>(Simulated(rank).instructions.size());
-      ASSIGN_OR_RETURN(RankCost cost, CostOf(plan, programs_.back(), device->second));
+      RankCost cost{.device = device->second};
+      if (IsSimulated(rank)) {
+        programs_.push_back(CompileStep(plan, rank, problem_.shape, Purpose::kTrain));
+        if (plan.post_validation) rows_.push_back(StepsInARow(plan, rank, problem_.shape, kStepsInARow));
+        simulated_instructions_ += static_cast<int64_t>(Simulated(rank).instructions.size());
+        ASSIGN_OR_RETURN(cost, CostOf(plan, programs_.back(), device->second));
+      } else {
+        programs_.push_back({.rank = rank, .unit = u});
+        if (plan.post_validation) rows_.push_back(programs_.back());
+      }
       cost.member = member++;
       costs_.push_back(std::move(cost));
       ++rank;
@@ -287,11 +297,11 @@ StepSimulator::Meeting& StepSimulator::NextMeeting(Rank rank) {
   return meetings[next];
 }
 
-int StepSimulator::GroupOfUnit(UnitId unit) {
+int StepSimulator::GroupOfUnit(Rank rank) {
   std::vector<int> devices;
-  for (size_t rank = 0; rank < programs_.size(); ++rank) {
-    if (programs_[rank].unit == unit) devices.push_back(costs_[rank].device);
-  }
+  const UnitId unit = programs_[rank].unit;
+  for (size_t r = rank - costs_[rank].member; r < programs_.size() && programs_[r].unit == unit; ++r)
+    devices.push_back(costs_[r].device);
   return reductions_.GroupOf(devices);
 }
 
@@ -327,8 +337,8 @@ double StepSimulator::PassSeconds(Rank rank, const Instruction& instruction) con
 }
 
 UnitCost StepSimulator::CostOfUnit(const Plan& plan, UnitId unit, int visit) {
-  UnitCost cost{.group = GroupOfUnit(unit)};
   const Rank first = FirstRankOf(plan, unit);
+  UnitCost cost{.group = GroupOfUnit(first)};
   for (size_t member = 0; member < plan.units[unit].devices.size(); ++member) {
     const RankCost& rank = costs_[first + static_cast<int>(member)];
     cost.ranks.push_back(&rank.visits[visit]);
@@ -375,7 +385,7 @@ GroupPass StepSimulator::PassOf(const Plan& plan, Rank rank, const Instruction& 
 int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {
   Meeting& meeting = NextMeeting(rank);
   if (meeting.begin < 0) {
-    const double seconds = reductions_.GatherSeconds(GroupOfUnit(programs_[rank].unit), instruction.bytes);
+    const double seconds = reductions_.GatherSeconds(GroupOfUnit(rank), instruction.bytes);
     meeting.begin = meeting.end = static_cast<int>(tasks_.size());
     tasks_.push_back({.work_seconds = seconds});
   }
@@ -400,17 +410,26 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
     task = part->second;
   }
   if (tasks_[task].work_seconds == 0) {
-    std::vector<int> devices;
-    for (const Rank holder : slice.holders) devices.push_back(costs_[holder].device);
+    std::vector<int> devices, simulated;
+    for (const Rank holder : slice.holders) {
+      devices.push_back(costs_[holder].device);
+      if (IsSimulated(holder)) simulated.push_back(devices.back());
+    }
     // A ring's first half scatters sums, its second half gathers.
     const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
-    const int group = reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders));
-    tasks_[task].work_seconds = part * reductions_.Seconds(group, slice.elements);
-    TakeThreads(tasks_[task], devices);
+    tasks_[task].work_seconds = part * SumSeconds(devices, slice);
+    TakeThreads(tasks_[task], simulated);
     TakeWays(tasks_[task], devices,
              part * problem_.wire_bytes_per_element * static_cast<double>(slice.elements));
   }
   return task;
+}
+
+double StepSimulator::SumSeconds(const std::vector<int>& devices, const GradientSlice& slice) {
+  const int at_once = sums_at_once_.Over(slice.holders);
+  if (stand_ins_ != nullptr && devices.size() > kMostChosenFor)
+    return stand_ins_->sum_seconds(devices, slice.elements, at_once);
+  return reductions_.Seconds(reductions_.GroupOf(devices, at_once), slice.elements);
 }
 
 void StepSimulator::TakeThreads(Task& task, absl::Span<const int> devices) {
@@ -425,6 +444,11 @@ void StepSimulator::TakeThreads(Task& task, absl::Span<const int> devices) {
 void StepSimulator::TakeWays(Task& task, absl::Span<const int> devices, double bytes) {
   task.first_way = static_cast<int>(way_parts_.size());
   ways_.AddSum(devices, bytes, task.work_seconds, way_parts_);
+  if (stand_ins_ != nullptr) {
+    const auto is_told = [&](const WayPart& of) { return stand_ins_->counts_way[of.way] == 0; };
+    way_parts_.erase(std::remove_if(way_parts_.begin() + task.first_way, way_parts_.end(), is_told),
+                     way_parts_.end());
+  }
   task.end_way = static_cast<int>(way_parts_.size());
   if (task.end_way > task.first_way) task.resource = Resource::kShared;
 }
@@ -484,8 +508,9 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
     case InstructionKind::kGatherParameters:
       return only(SliceTask(rank, instruction));
     case InstructionKind::kReduceScalars: {
+      const bool is_new = joint_task_[first_scalars_key_ + step_] < 0;
       const int task = JointTask(first_scalars_key_ + step_);
-      if (rank == 0) {
+      if (is_new) {
         std::vector<int> devices;
         for (const RankCost& other : costs_) devices.push_back(other.device);
         tasks_[task].work_seconds = ReduceScalarsSeconds(problem_, devices);

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,7 +12,6 @@
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/fluid_work.h"
 #include "coordinator/predictor/pass_costs.h"
-#include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/reductions.h"
 #include "coordinator/predictor/shared_ways.h"
 #include "runtime/ir/plan/plan.h"
@@ -20,10 +20,25 @@
 
 namespace medley {
 
+struct InstructionTime {
+  double start_seconds = 0;  // from the start of the step
+  double end_seconds = 0;
+};
+
 // The last pass of a rank in a step that makes gradients.
 struct LastBackward {
   double end_seconds = 0;
   bool of_weights_alone = false;  // the gradient of the input was made before
+};
+
+// How some ranks of a plan are simulated for all (StandInsOf): sums are over all, everything else is of these, whose devices and
+// messages are, in the problem that is simulated, what they are beside all others.
+struct StandIns {
+  std::vector<Rank> of;  // of each rank; itself, if it is simulated
+  // By the numbers of SharedWays: whether what sums take of it is looked at, or another one like it is.
+  std::vector<char> counts_way;
+  // Of gradients over many devices, so many like which sum at once on their hosts.
+  std::function<double(const std::vector<int>& devices, int64_t elements, int at_once)> sum_seconds;
 };
 
 // Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for
@@ -42,10 +57,10 @@ class StepSimulator {
   explicit StepSimulator(const PlanningProblem& problem);
   StepSimulator(const PlanningProblem& problem, Reductions& reductions);
 
-  // Seconds of one step of `plan`. Errors as PredictStep's.
-  absl::StatusOr<double> Run(const Plan& plan);
+  // Seconds of one step of `plan`. Errors as PredictStep's. `stand_ins`: of that plan.
+  absl::StatusOr<double> Run(const Plan& plan, const StandIns* stand_ins = nullptr);
 
-  // The step programs of the last successful run, and the times of their instructions.
+  // The step programs of the last successful run, and the times of their instructions; of a rank that is not simulated, none.
   const std::vector<StepProgram>& programs() const { return programs_; }
   InstructionTime TimeOf(Rank rank, int instruction) const;
   // Of that time, what its device computes: the rest goes to what the ranks of a unit exchange.
@@ -119,6 +134,8 @@ class StepSimulator {
   void TakeThreads(Task& task, absl::Span<const int> devices);
   // Has a sum over these devices, whose length is known, take its parts of the ways that they share.
   void TakeWays(Task& task, absl::Span<const int> devices, double bytes);
+  bool IsSimulated(Rank rank) const { return stand_ins_ == nullptr || stand_ins_->of[rank] == rank; }
+  double SumSeconds(const std::vector<int>& devices, const GradientSlice& slice);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -141,8 +158,8 @@ class StepSimulator {
                                       RankCost& result) const;
   int JointTask(int key);
   Meeting& NextMeeting(Rank rank);
-  // Reductions' number of the devices of a unit.
-  int GroupOfUnit(UnitId unit);
+  // Reductions' number of the devices of a rank's unit.
+  int GroupOfUnit(Rank rank);
   void AddEdge(int from, int to);
 
   absl::Status Simulate();
@@ -177,6 +194,7 @@ class StepSimulator {
   double origin_seconds_ = 0;      // when the step begins whose times are told
   int step_ = 0;                   // of the instruction at hand, among those simulated
   std::vector<RankCost> costs_;
+  const StandIns* stand_ins_ = nullptr;  // of the plan at hand; null: all are simulated
   SumsAtOnce sums_at_once_;
   int longest_route_ = 0;               // stages
   int largest_unit_ = 1;                // ranks
