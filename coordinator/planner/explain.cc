@@ -87,6 +87,7 @@ absl::StatusOr<Portrait> PortraitOf(const PlanningProblem& problem, const Plan& 
   const StepPrediction& prediction = portrait.prediction;
   const double step_seconds = std::max(prediction.step_seconds, 1e-300);
   for (int u = 0; u < static_cast<int>(prediction.ranks.size()); ++u) {
+    if (prediction.stand_ins[u] != u) continue;
     const RankPrediction& unit = prediction.ranks[u];
     const double share = unit.busy_seconds / step_seconds;
     if (u == 0 || share > portrait.busiest_share) {
@@ -107,6 +108,7 @@ absl::StatusOr<Portrait> PortraitOf(const PlanningProblem& problem, const Plan& 
   }
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     if (plan.units[u].devices.size() < 2) continue;
+    if (const Rank first = FirstRankOf(plan, u); prediction.stand_ins[first] != first) continue;
     const double seconds = ExchangeSeconds(plan, u, prediction);
     if (portrait.exchanging >= 0 && seconds <= portrait.exchange_seconds) continue;
     portrait.exchanging = u;
@@ -163,10 +165,54 @@ std::string WhySlower(const PlanningProblem& problem, const Portrait& portrait, 
   return than_chosen(reason);
 }
 
+// What a rank does of a plan.
+struct RankWork {
+  Bytes collectives;
+  int blocks = 0, micro_batches = 0;
+  double forward_flops = 0;
+};
+
+RankWork WorkOfRank(const PlanningProblem& problem, const Plan& plan, Rank rank) {
+  const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
+  RankWork work{.collectives = CollectiveBytes(plan, program, problem.shape)};
+  const Unit& unit = plan.units[program.unit];
+  for (const BlockRange& chunk : unit.chunks) work.blocks += chunk.size();
+  const double width = static_cast<double>(ShareOf(plan, rank, problem.shape.model).feed_forward.size()) /
+                       problem.shape.model.feed_forward;
+  for (const Visit& visit : program.visits) {
+    work.micro_batches += visit.micro_batches;
+    const double sequences = static_cast<double>(visit.micro_batches) * visit.micro_batch_sequences;
+    const BlockRange& chunk = unit.chunks[visit.chunk];
+    for (BlockId block = chunk.first; block < chunk.end; ++block) {
+      work.forward_flops +=
+          width * sequences * WorkOf(problem.shape.model, block, 1, problem.shape.sequence).forward.flops;
+    }
+  }
+  return work;
+}
+
+// Of each rank, that of its stand-in.
+std::vector<RankWork> WorkOfRanks(const PlanningProblem& problem, const Plan& plan,
+                                  const StepPrediction& prediction) {
+  std::vector<RankWork> works;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    const Rank stand_in = prediction.stand_ins[rank];
+    works.push_back(stand_in < rank ? works[stand_in] : WorkOfRank(problem, plan, stand_in));
+  }
+  return works;
+}
+
+std::map<std::string, Rank> RanksByDevice(const Plan& plan) {
+  std::map<std::string, Rank> rank_of;
+  const std::vector<std::string> names = medley::DevicesOf(plan);
+  for (size_t rank = 0; rank < names.size(); ++rank) rank_of.emplace(names[rank], static_cast<int>(rank));
+  return rank_of;
+}
+
 std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const Plan& plan,
-                                           const StepPrediction& prediction) {
-  std::map<std::string, std::vector<Rank>> ranks_of;
-  for (Rank rank = 0; rank < RankCount(plan); ++rank) ranks_of[DeviceOf(plan, rank)].push_back(rank);
+                                           const StepPrediction& prediction,
+                                           const std::vector<RankWork>& works) {
+  const std::map<std::string, Rank> rank_of = RanksByDevice(plan);
   std::vector<Explanation::Device> devices;
   for (const DeviceCost& cost : problem.devices) {
     Explanation::Device& device = devices.emplace_back();
@@ -175,41 +221,26 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
     device.price_per_hour = cost.price_per_hour;
     device.memory_limit = cost.room.memory;
     device.host_memory = cost.host_memory;
-    for (const Rank rank : ranks_of[cost.name]) {
-      device.used = true;
-      if (prediction.step_seconds > 0) {
-        device.busy_share = prediction.ranks[rank].busy_seconds / prediction.step_seconds;
-      }
-      device.peak_memory = prediction.ranks[rank].peak_memory;
-      device.memory = prediction.ranks[rank].memory;
-      device.collectives =
-          CollectiveBytes(plan, CompileStep(plan, rank, problem.shape, Purpose::kTrain), problem.shape);
-      const UnitId unit = PlaceOf(plan, rank).unit;
-      for (const BlockRange& chunk : plan.units[unit].chunks) device.blocks += chunk.size();
-      for (const Visit& visit : VisitsOf(plan, unit)) device.micro_batches += visit.micro_batches;
-    }
+    const auto used = rank_of.find(cost.name);
+    if (used == rank_of.end()) continue;
+    const Rank rank = used->second;
+    device.used = true;
+    if (prediction.step_seconds > 0)
+      device.busy_share = prediction.ranks[rank].busy_seconds / prediction.step_seconds;
+    device.peak_memory = prediction.ranks[rank].peak_memory;
+    device.memory = prediction.ranks[rank].memory;
+    device.collectives = works[rank].collectives;
+    device.blocks = works[rank].blocks;
+    device.micro_batches = works[rank].micro_batches;
   }
   return devices;
 }
 
-std::vector<Explanation::Kind> KindsOf(const PlanningProblem& problem, const Plan& plan,
-                                       const std::vector<Explanation::Device>& devices) {
-  std::map<std::string, double> work;  // by device
-  double all_work = 0;
-  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    const UnitId unit = PlaceOf(plan, rank).unit;
-    const double width = static_cast<double>(ShareOf(plan, rank, problem.shape.model).feed_forward.size()) /
-                         problem.shape.model.feed_forward;
-    for (const Visit& visit : VisitsOf(plan, unit)) {
-      const double sequences = static_cast<double>(visit.micro_batches) * visit.micro_batch_sequences;
-      const BlockRange& chunk = plan.units[unit].chunks[visit.chunk];
-      for (BlockId block = chunk.first; block < chunk.end; ++block) {
-        const double of_block = WorkOf(problem.shape.model, block, 1, problem.shape.sequence).forward.flops;
-        work[DeviceOf(plan, rank)] += width * sequences * of_block;
-        all_work += width * sequences * of_block;
-      }
-    }
-  }
+std::vector<Explanation::Kind> KindsOf(const Plan& plan, const std::vector<Explanation::Device>& devices,
+                                       const std::vector<RankWork>& works) {
+  const std::map<std::string, Rank> rank_of = RanksByDevice(plan);
+  double all_flops = 0;
+  for (const RankWork& work : works) all_flops += work.forward_flops;
   std::vector<Explanation::Kind> kinds;
   for (const Explanation::Device& device : devices) {
     auto kind = std::find_if(kinds.begin(), kinds.end(),
@@ -219,7 +250,7 @@ std::vector<Explanation::Kind> KindsOf(const PlanningProblem& problem, const Pla
     if (!device.used) continue;
     ++kind->used;
     kind->busy_share += device.busy_share;
-    if (all_work > 0) kind->work_share += work[device.name] / all_work;
+    if (all_flops > 0) kind->work_share += works[rank_of.at(device.name)].forward_flops / all_flops;
     if (device.memory_limit > Bytes{0})
       kind->memory_share = std::max(kind->memory_share, static_cast<double>(device.peak_memory.value) /
                                                             static_cast<double>(device.memory_limit.value));
@@ -347,18 +378,41 @@ absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, co
   return absl::StrCat(text, DescribeUncut(problem, plan, portrait.exchanging));
 }
 
-std::string Summary(const Plan& plan, const Explanation& explanation, const StepPrediction& prediction) {
-  std::string text = absl::StrFormat(
-      "%s. A step is predicted to take %s (%.0f tokens/s); the devices in use compute "
-      "%s of the time.",
-      Describe(plan), Seconds(prediction.step_seconds), prediction.tokens_per_second,
-      Percent(1 - explanation.bubble_share));
-  std::string unused;
-  for (const Explanation::Device& device : explanation.devices) {
-    if (!device.used) absl::StrAppend(&unused, unused.empty() ? "" : ", ", device.name);
+// With the kinds of its devices for their names: of many devices nobody reads these.
+Plan NamingKinds(const PlanningProblem& problem, Plan plan) {
+  std::map<std::string, std::string> kinds;
+  for (const DeviceCost& device : problem.devices) kinds[device.name] = device.kind;
+  for (Unit& unit : plan.units) {
+    for (std::string& name : unit.devices) name = kinds[name];
   }
-  if (!unused.empty()) absl::StrAppend(&text, " Not used: ", unused, ".");
-  return text;
+  return plan;
+}
+
+std::string DescribeUnused(const std::vector<Explanation::Device>& devices, bool by_name) {
+  std::vector<std::string> names;
+  std::map<std::string, int> counts;  // by kind
+  for (const Explanation::Device& device : devices) {
+    if (device.used) continue;
+    names.push_back(device.name);
+    ++counts[device.kind];
+  }
+  if (names.empty()) return "";
+  const auto of_kind = [](std::string* out, const auto& kind) {
+    absl::StrAppend(out, kind.second, " of ", kind.first);
+  };
+  return absl::StrCat(
+      " Not used: ", by_name ? absl::StrJoin(names, ", ") : absl::StrJoin(counts, ", ", of_kind), ".");
+}
+
+std::string Summary(const PlanningProblem& problem, const Plan& plan, const Explanation& explanation,
+                    const StepPrediction& prediction) {
+  const bool by_name = problem.devices.size() <= kMostSearchedDevices;
+  return absl::StrFormat(
+             "%s. A step is predicted to take %s (%.0f tokens/s); the devices in use compute "
+             "%s of the time.",
+             Describe(by_name ? plan : NamingKinds(problem, plan)), Seconds(prediction.step_seconds),
+             prediction.tokens_per_second, Percent(1 - explanation.bubble_share)) +
+         DescribeUnused(explanation.devices, by_name);
 }
 
 }  // namespace
@@ -369,8 +423,9 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   const StepPrediction& prediction = portrait.prediction;
   Explanation explanation;
   explanation.step_seconds = prediction.step_seconds;
-  explanation.devices = DevicesOf(problem, plan, prediction);
-  explanation.kinds = KindsOf(problem, plan, explanation.devices);
+  const std::vector<RankWork> works = WorkOfRanks(problem, plan, prediction);
+  explanation.devices = DevicesOf(problem, plan, prediction, works);
+  explanation.kinds = KindsOf(plan, explanation.devices, works);
   double busy_share = 0;
   for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
   explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.ranks.size());
@@ -378,7 +433,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   explanation.messages = DescribeProtection(problem.message_protection);
   ASSIGN_OR_RETURN(explanation.reductions, DescribeReductions(problem, plan));
   ASSIGN_OR_RETURN(explanation.exchanges, DescribeExchanges(problem, plan, portrait));
-  explanation.summary = Summary(plan, explanation, prediction);
+  explanation.summary = Summary(problem, plan, explanation, prediction);
   return explanation;
 }
 
@@ -410,8 +465,10 @@ absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, co
       rejected.why_slower = WhySlower(problem, other, explanation.step_seconds);
     } else {
       const double longer = rejected.step_seconds / explanation.step_seconds - 1;
-      rejected.why_slower =
-          absl::StrCat("a step would take ", Percent(std::abs(longer)), longer < 0 ? " less" : " longer");
+      rejected.why_slower = std::abs(longer) < 0.005
+                                ? "a step would take as long"
+                                : absl::StrCat("a step would take ", Percent(std::abs(longer)),
+                                               longer < 0 ? " less" : " longer");
     }
   }
   explanation.helps = WhatHelps(problem, plan, limits);

@@ -16,15 +16,13 @@
 namespace medley {
 namespace {
 
-// More are not simulated as a whole, which plans with sharded parameters need.
-constexpr size_t kMostSimulatedWhole = 1024;
-
 // What a plan that does not fit lacks most.
 std::string ShortageOf(const PlanningProblem& problem, const Plan& plan) {
   Bytes most;
   std::string text = "the memory of a host is not enough";
+  RankMemories memories(plan, problem.shape);
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    const RankMemory memory = MemoryOfRank(plan, rank, problem.shape);
+    const RankMemory& memory = memories.Of(rank);
     const DeviceRoom room = RoomOf(problem, plan, rank);
     const Bytes lacks = memory.total() - LeftFor(memory, room);
     if (lacks <= most) continue;
@@ -110,12 +108,6 @@ Alternative FewerStages(const PlanningProblem& problem, int stages, const Search
 
 Alternative ShardedParameters(const PlanningProblem& problem, const Plan& plan, const SearchLimits& limits) {
   Fastest fastest(PlanKind::kShardedParameters, problem, limits);
-  if (problem.devices.size() > kMostSimulatedWhole) {
-    fastest.Try(absl::InvalidArgumentError(absl::StrCat("such plans are not predicted of more than ",
-                                                        kMostSimulatedWhole, " devices")),
-                "");
-    return fastest.Take();
-  }
   fastest.Try(WithShardedParameters(problem, plan), "the same with parameters sharded over their holders");
   for (const int size : problem.micro_batch_sizes) {
     if (!DividesBatch(problem, size)) continue;

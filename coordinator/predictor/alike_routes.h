@@ -70,6 +70,4 @@ class AlikeRoutePredictor {
   std::map<std::pair<int, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;
 };
 
-constexpr int kMostSummed = 16;
-
 }  // namespace medley

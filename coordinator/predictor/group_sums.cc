@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "coordinator/predictor/reductions.h"
+#include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/hierarchical_schedule.h"
 
 namespace medley {
@@ -22,20 +24,28 @@ constexpr size_t kMostHosts = 8;
 }  // namespace
 
 SumSample::SumSample(const PlanningProblem& problem, const std::vector<int>& devices, int at_once)
-    : problem_(OnDevices(problem, devices)), reductions_(problem_), all_(devices.size()), at_once_(at_once) {
+    : problem_(OnDevices(problem, devices)),
+      devices_(devices),
+      reductions_(std::make_unique<Reductions>(problem_)),
+      all_(devices.size()),
+      at_once_(at_once) {
   std::iota(all_.begin(), all_.end(), 0);
 }
+
+SumSample::~SumSample() = default;
 
 double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
   const auto [entry, inserted] = seconds_.try_emplace({elements, algorithm}, 0);
   if (inserted) {
-    entry->second = algorithm ? reductions_.Choose(all_, elements, at_once_, algorithm).predicted_seconds
-                              : reductions_.Seconds(reductions_.GroupOf(all_, at_once_), elements);
+    entry->second = algorithm ? reductions_->Choose(all_, elements, at_once_, algorithm).predicted_seconds
+                              : reductions_->Seconds(reductions_->GroupOf(all_, at_once_), elements);
   }
   return entry->second;
 }
 
-bool SumSample::is_flat() { return reductions_.WaysIn(reductions_.GroupOf(all_, at_once_)) == members(); }
+bool SumSample::is_flat() { return reductions_->WaysIn(reductions_->GroupOf(all_, at_once_)) == members(); }
+
+std::vector<Boundary> SumSample::Boundaries() const { return reductions_->Boundaries(all_); }
 
 SumSample& SumSamples::Of(const std::vector<int>& devices, int most, int at_once) {
   std::vector<int> chosen;
@@ -101,48 +111,105 @@ double GroupSums::Seconds(int64_t elements) {
 double GroupSums::SecondsOf(int64_t elements) {
   if (devices_.size() < 2 || elements == 0) return 0;
   const auto [entry, inserted] = seconds_.try_emplace(elements, 0);
-  if (!inserted) return entry->second;
-  double& seconds = entry->second;
-  seconds = half_ != nullptr ? Extrapolated(elements) : whole_->Seconds(elements, std::nullopt);
-  const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
-  if (across_ && forced.value_or(CollectiveAlgorithm::kHierarchical) == CollectiveAlgorithm::kHierarchical)
-    seconds = std::min(seconds, Hierarchical(elements));
-  return seconds;
+  if (inserted) entry->second = FastestWay(elements, problem_.forced_all_reduce).seconds;
+  return entry->second;
 }
 
-double GroupSums::Hierarchical(int64_t elements) {
+GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
+  Way fastest{algorithm.value_or(CollectiveAlgorithm::kRing), false, std::numeric_limits<double>::infinity()};
+  const auto consider = [&](const Way& way) {
+    if (way.seconds < fastest.seconds) fastest = way;
+  };
+  if (half_ == nullptr) {
+    fastest.seconds = whole_->Seconds(elements, algorithm);
+  } else {
+    for (const CollectiveAlgorithm one : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling,
+                                          CollectiveAlgorithm::kTree, CollectiveAlgorithm::kHierarchical}) {
+      if (algorithm && one != *algorithm) continue;
+      // Without boundaries a hierarchy is a ring.
+      if (!algorithm && one == CollectiveAlgorithm::kHierarchical && whole_->is_flat()) continue;
+      consider({one, false, Extrapolated(elements, one)});
+    }
+  }
+  if (across_ && algorithm.value_or(CollectiveAlgorithm::kHierarchical) == CollectiveAlgorithm::kHierarchical)
+    consider({CollectiveAlgorithm::kHierarchical, true, AcrossHosts(elements)});
+  return fastest;
+}
+
+double GroupSums::AcrossHosts(int64_t elements) {
   double inside = 0;
   for (SumSample* host : hosts_)
     inside = std::max(inside, host->Seconds(elements, CollectiveAlgorithm::kRing));
   const double of_member = static_cast<double>(elements) / members_of_host_;
   const double across =
-      across_->Seconds(std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(elements) / ways_out_)));
+      across_->InRings(std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(elements) / ways_out_)));
   // While a piece is on its way across others are summed and gathered inside.
   const double pieces =
       std::clamp(of_member / static_cast<double>(kSmallestPieceElements), 1.0, double{kHierarchicalPieces});
   return std::max(inside, across) + std::min(inside, across) / pieces;
 }
 
-double GroupSums::Extrapolated(int64_t elements) const {
-  const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
-  double least = std::numeric_limits<double>::infinity();
+double GroupSums::InRings(int64_t elements) {
+  const double one = FastestWay(elements, CollectiveAlgorithm::kRing).seconds;
+  return whole_->is_flat() ? one
+                           : std::min(one, FastestWay(elements, CollectiveAlgorithm::kHierarchical).seconds);
+}
+
+double GroupSums::Extrapolated(int64_t elements, CollectiveAlgorithm algorithm) const {
   const double members = static_cast<double>(devices_.size()), whole = whole_->members(),
                half = half_->members();
-  for (const CollectiveAlgorithm algorithm :
-       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree,
-        CollectiveAlgorithm::kHierarchical}) {
-    if (forced && algorithm != *forced) continue;
-    // Without boundaries a hierarchy is a ring.
-    if (!forced && algorithm == CollectiveAlgorithm::kHierarchical && whole_->is_flat()) continue;
-    const double of_whole = whole_->Seconds(elements, algorithm),
-                 of_half = half_->Seconds(elements, algorithm);
-    // Rounds of a ring grow with its members, those of the others with their logarithm.
-    const double more = algorithm == CollectiveAlgorithm::kRing
-                            ? (members - whole) / (whole - half)
-                            : std::log2(members / whole) / std::log2(whole / half);
-    least = std::min(least, of_whole + std::max(0.0, of_whole - of_half) * more);
+  const double of_whole = whole_->Seconds(elements, algorithm), of_half = half_->Seconds(elements, algorithm);
+  // Rounds of a ring grow with its members, those of the others with their logarithm.
+  const double more = algorithm == CollectiveAlgorithm::kRing
+                          ? (members - whole) / (whole - half)
+                          : std::log2(members / whole) / std::log2(whole / half);
+  return of_whole + std::max(0.0, of_whole - of_half) * more;
+}
+
+std::vector<Boundary> GroupSums::BoundariesOfAll(bool of_hosts) const {
+  std::vector<Boundary> boundaries;
+  // Numbers parts in the order of their first members; one of all members or of each alone is none. Later ones are of whole parts
+  // of those before.
+  const auto add = [&](const std::vector<int>& part_of) {
+    std::map<int, int> numbers;
+    Boundary boundary;
+    for (const int part : part_of)
+      boundary.push_back(numbers.try_emplace(part, static_cast<int>(numbers.size())).first->second);
+    if (numbers.size() < 2 || numbers.size() == part_of.size()) return;
+    std::map<int, int> outer;  // by the part of the one before
+    for (size_t i = 0; !boundaries.empty() && i < boundary.size(); ++i) {
+      if (outer.try_emplace(boundaries.back()[i], boundary[i]).first->second != boundary[i]) return;
+    }
+    boundaries.push_back(std::move(boundary));
+  };
+  std::vector<int> part_of;
+  for (const int d : devices_) part_of.push_back(HostOf(problem_, d));
+  if (of_hosts) add(part_of);
+  for (const Boundary& of_sample : whole_->Boundaries()) {
+    std::map<int, int> part_of_end;  // -1: it has devices in several, or none that is known
+    for (const int d : devices_) part_of_end[problem_.links.EndOf(d)] = -1;
+    std::map<int, std::set<int>> parts_of_end;
+    for (size_t i = 0; i < of_sample.size(); ++i)
+      parts_of_end[problem_.links.EndOf(whole_->devices()[i])].insert(of_sample[i]);
+    for (const auto& [end, parts] : parts_of_end) {
+      if (parts.size() == 1) part_of_end[end] = *parts.begin();
+    }
+    part_of.clear();
+    for (const int d : devices_) part_of.push_back(part_of_end[problem_.links.EndOf(d)]);
+    if (std::find(part_of.begin(), part_of.end(), -1) == part_of.end()) add(part_of);
   }
-  return least;
+  return boundaries;
+}
+
+CollectiveChoice GroupSums::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
+  const Way way = FastestWay(elements, algorithm ? algorithm : problem_.forced_all_reduce);
+  std::vector<int> all(devices_.size());
+  std::iota(all.begin(), all.end(), 0);
+  // A ring, too, keeps to hosts.
+  const bool of_hosts = way.by_hosts || way.algorithm != CollectiveAlgorithm::kHierarchical;
+  CollectiveChoice choice{way.algorithm, ShapeAlong(BoundariesOfAll(of_hosts), all), way.seconds};
+  if (way.algorithm != CollectiveAlgorithm::kHierarchical) choice.shape.levels.clear();
+  return choice;
 }
 
 }  // namespace medley

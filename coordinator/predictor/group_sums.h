@@ -7,25 +7,32 @@
 #include <vector>
 
 #include "coordinator/predictor/cost_model.h"
-#include "coordinator/predictor/reductions.h"
+#include "runtime/ir/collective/collective_choice.h"
+#include "runtime/ir/collective/collective_problem.h"
 
 namespace medley {
+
+class Reductions;
 
 // A few devices, and what sums over all of them take. What was asked once is remembered.
 class SumSample {
  public:
   // `at_once`: how many sums like these share the cards of their hosts (Reductions::GroupOf).
   SumSample(const PlanningProblem& problem, const std::vector<int>& devices, int at_once);
+  ~SumSample();
 
   int members() const { return static_cast<int>(all_.size()); }
   // By that algorithm; none: by the one that is chosen, or the problem's forced one.
   double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   // Whether links between them have no boundaries (Reductions::WaysIn).
   bool is_flat();
+  const std::vector<int>& devices() const { return devices_; }
+  std::vector<Boundary> Boundaries() const;
 
  private:
   const PlanningProblem problem_;
-  Reductions reductions_;
+  const std::vector<int> devices_;
+  const std::unique_ptr<Reductions> reductions_;
   std::vector<int> all_;
   const int at_once_;
   std::map<std::pair<int64_t, std::optional<CollectiveAlgorithm>>, double> seconds_;
@@ -49,6 +56,9 @@ class SumSamples {
   std::map<std::pair<int, std::vector<std::pair<int, int>>>, std::unique_ptr<SumSample>> samples_;
 };
 
+// Beyond so many members what a sum takes is extrapolated from smaller groups.
+constexpr int kMostSummed = 16;
+
 // What sums of gradients take over one set of devices that may be large.
 class GroupSums {
  public:
@@ -63,11 +73,27 @@ class GroupSums {
   double Seconds(int64_t elements);
   // Likewise, worked out for just so many.
   double SecondsOf(int64_t elements);
+  // How they sum it, as they are numbered here: by the algorithm that is the fastest, or the one that is asked for. Along a
+  // ring members follow each other by what their links show of the groups that they are in, and by hosts.
+  CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   int members() const { return static_cast<int>(devices_.size()); }
+  bool Nests() const { return !BoundariesOfAll(/*of_hosts=*/true).empty(); }
 
  private:
-  double Extrapolated(int64_t elements) const;
-  double Hierarchical(int64_t elements);
+  double Extrapolated(int64_t elements, CollectiveAlgorithm algorithm) const;
+  // In one ring, or in nested ones.
+  double InRings(int64_t elements);
+  // By rings within hosts, and rings across these.
+  double AcrossHosts(int64_t elements);
+  // By an algorithm; of a hierarchy also whether it begins with the hosts.
+  struct Way {
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+    bool by_hosts = false;
+    double seconds = 0;
+  };
+  Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  // What shows in the links of some of them; and their hosts.
+  std::vector<Boundary> BoundariesOfAll(bool of_hosts) const;
   void FindHosts(SumSamples& samples, int most_exact, int at_once);
 
   const PlanningProblem& problem_;

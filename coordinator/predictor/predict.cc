@@ -2,6 +2,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "coordinator/predictor/alike_routes.h"
@@ -60,25 +62,38 @@ Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory) {
   return memory.total() + room.memory - LeftFor(memory, room);
 }
 
-DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank) {
-  const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
-  const std::optional<RankCosts> costs =
-      CostsOf(device, problem.shape.model, ShareOf(plan, rank, problem.shape.model));
+DeviceRoom RoomOf(const DeviceCost& device, const ModelConfig& model, const ModelShare& share) {
+  const std::optional<RankCosts> costs = CostsOf(device, model, share);
   return costs ? costs->room : device.room;
 }
 
+DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank) {
+  return RoomOf(*FindDevice(problem, DeviceOf(plan, rank)), problem.shape.model,
+                ShareOf(plan, rank, problem.shape.model));
+}
+
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
+  std::unordered_map<std::string, const DeviceCost*> devices;  // of many: one look at each
+  if (RankCount(plan) > kMostToldAlone) {
+    for (const DeviceCost& device : problem.devices) devices.emplace(device.name, &device);
+  }
   std::map<int, Bytes> on_host;
-  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    const RankMemory memory = MemoryOfRank(plan, rank, problem.shape);
-    if (!Fits(memory, RoomOf(problem, plan, rank))) return false;
-    if (memory.host == Bytes{0}) continue;
-    const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
-    // One that is alone on its host has all of its memory.
-    Bytes alone;
-    Bytes& needed = device.host < 0 ? alone : on_host[device.host];
-    needed += memory.host;
-    if (device.host_memory > Bytes{0} && needed > device.host_memory) return false;
+  RankMemories memories(plan, problem.shape);
+  Rank rank = 0;
+  for (const Unit& unit : plan.units) {
+    const std::vector<ModelShare> shares = SharesOf(unit, problem.shape.model);
+    for (size_t member = 0; member < unit.devices.size(); ++member, ++rank) {
+      const std::string& name = unit.devices[member];
+      const DeviceCost& device = devices.empty() ? *FindDevice(problem, name) : *devices.at(name);
+      const RankMemory& memory = memories.Of(rank);
+      if (!Fits(memory, RoomOf(device, problem.shape.model, shares[member]))) return false;
+      if (memory.host == Bytes{0}) continue;
+      // One that is alone on its host has all of its memory.
+      Bytes alone;
+      Bytes& needed = device.host < 0 ? alone : on_host[device.host];
+      needed += memory.host;
+      if (device.host_memory > Bytes{0} && needed > device.host_memory) return false;
+    }
   }
   return true;
 }

@@ -51,6 +51,7 @@ absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const
 // The room that `rank` of a plan has on its device, the ops' own workspace for its share of the width counted;
 // where that share was not measured, as with whole blocks.
 DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank);
+DeviceRoom RoomOf(const DeviceCost& device, const ModelConfig& model, const ModelShare& share);
 
 // What a rank needs in such room: the memory model's total, and the ops' own workspace and copies.
 Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory);

@@ -11,11 +11,12 @@
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/collective/ring_schedule.h"
+#include "runtime/ir/plan/alike_ranks.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
 
-Reductions::Reductions(const PlanningProblem& problem) : problem_(problem) {
+Reductions::Reductions(const PlanningProblem& problem) : problem_(problem), samples_(problem, classes_) {
   FindHosts();
   FindClasses();
 }
@@ -145,6 +146,11 @@ int Reductions::GroupOf(const std::vector<int>& devices, int at_once) {
       group_by_classes_.try_emplace(std::move(key), static_cast<int>(groups_.size()));
   if (inserted) {
     Group& group = groups_.emplace_back();
+    if (devices.size() > kMostChosenFor) {
+      group.many = std::make_unique<GroupSums>(samples_, Canonical(devices), kMostSummed, at_once);
+      group.ways_in = static_cast<int>(2 * devices.size());
+      return entry->second;
+    }
     group.problem = ProblemOf(Canonical(devices), at_once);
     group.copies = CopiesOf(devices);
     group.ways_in = group.problem.members;
@@ -159,6 +165,7 @@ int Reductions::GroupOf(const std::vector<int>& devices, int at_once) {
 }
 
 double Reductions::Seconds(int group, int64_t elements) {
+  if (groups_[group].many != nullptr) return groups_[group].many->SecondsOf(elements);
   const auto [entry, inserted] = groups_[group].seconds_by_elements.try_emplace(elements, 0);
   if (inserted) {
     CollectiveProblem& problem = groups_[group].problem;
@@ -212,7 +219,17 @@ double Reductions::ExchangeSeconds(int group, const GroupExchange& exchange) {
 
 CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t elements, int at_once,
                                     std::optional<CollectiveAlgorithm> algorithm) const {
+  if (devices.size() > kMostChosenFor) {
+    const std::vector<int> canonical = Canonical(devices);
+    GroupSums sums(samples_, canonical, kMostSummed, at_once);
+    return Renumbered(sums.Choose(elements, algorithm), canonical, devices);
+  }
   return ChooseFor(devices, elements, problem_.wire_bytes_per_element, at_once, algorithm);
+}
+
+bool Reductions::Nests(const std::vector<int>& devices) const {
+  if (devices.size() > kMostChosenFor) return GroupSums(samples_, Canonical(devices), kMostSummed).Nests();
+  return !Boundaries(Canonical(devices)).empty();
 }
 
 CollectiveChoice Reductions::ChooseExchange(const std::vector<int>& devices, int64_t elements,
@@ -227,12 +244,15 @@ CollectiveChoice Reductions::ChooseFor(const std::vector<int>& devices, int64_t 
   CollectiveProblem problem = ProblemOf(canonical, at_once);
   problem.elements = elements;
   problem.wire_bytes_per_element = wire_bytes_per_element;
-  CollectiveChoice choice = ChooseAllReduce(problem, algorithm);
-  // From places in the canonical order to places in `devices`.
+  return Renumbered(ChooseAllReduce(problem, algorithm), canonical, devices);
+}
+
+CollectiveChoice Reductions::Renumbered(CollectiveChoice choice, const std::vector<int>& from,
+                                        const std::vector<int>& to) {
+  std::unordered_map<int, int> place_of_device;
+  for (size_t i = 0; i < to.size(); ++i) place_of_device.emplace(to[i], static_cast<int>(i));
   std::vector<int> places;
-  for (const int d : canonical) {
-    places.push_back(static_cast<int>(std::find(devices.begin(), devices.end(), d) - devices.begin()));
-  }
+  for (const int d : from) places.push_back(place_of_device.at(d));
   GroupShape& shape = choice.shape;
   if (shape.order.empty()) {
     shape.order = places;
@@ -291,7 +311,10 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
   const SumsAtOnce at_once(problem, plan, devices);
   std::vector<ReductionChoice> reductions;
   std::set<std::pair<std::vector<Rank>, int64_t>> seen;
+  // Ranks that do the same hold the same with the same others.
+  const std::vector<Rank> stand_ins = StandInsOf(plan, [](const std::vector<int>&) { return std::string(); });
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    if (stand_ins[rank] != rank) continue;
     for (const GradientSlice& slice : SlicesOf(plan, rank, problem.shape.model)) {
       if (slice.holders.size() < 2 || !seen.emplace(slice.holders, slice.elements).second) continue;
       std::vector<int> holders;

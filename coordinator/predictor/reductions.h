@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/group_sums.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/collective/collective_choice.h"
@@ -30,12 +32,16 @@ namespace medley {
 // fast as the measured links. Through the host what is exchanged is copied from and to memory that is a device's own,
 // at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
 //
+// Of more than kMostChosenFor devices, sums are those of GroupSums, for which nobody looks at each pair of them.
+//
 // A host counts where it is known how many network cards it has, or the links show it: where its devices reach each
 // other otherwise than they reach any other device. Otherwise nothing is known that sets it apart. If a hierarchy is forced, every host counts.
 //
 // Keeps a reference to `problem`, which must outlive it. Not thread-safe.
 class Reductions {
  public:
+  static constexpr size_t kMostChosenFor = 256;
+
   explicit Reductions(const PlanningProblem& problem);
 
   // Devices of one class can change places without changing what any reduction takes.
@@ -61,9 +67,11 @@ class Reductions {
   // members, and of the parts that its boundaries cut it into.
   int WaysIn(int group) const { return groups_[group].ways_in; }
 
-  // Whether the links between them have boundaries (BoundariesOf).
-  bool Nests(const std::vector<int>& devices) const {
-    return !BoundariesOf(ProblemOf(Canonical(devices), /*at_once=*/1)).empty();
+  // Whether the links between them have boundaries (BoundariesOf), or they have hosts.
+  bool Nests(const std::vector<int>& devices) const;
+  // Members are places in `devices`.
+  std::vector<Boundary> Boundaries(const std::vector<int>& devices) const {
+    return BoundariesOf(ProblemOf(devices, /*at_once=*/1));
   }
 
   // How `devices`, at least one, sum it; members are places in `devices`. `algorithm`: instead of the
@@ -85,7 +93,8 @@ class Reductions {
     double store_seconds_per_byte = 0, fetch_seconds_per_byte = 0;
   };
   struct Group {
-    CollectiveProblem problem;  // elements are set for each choice
+    std::unique_ptr<GroupSums> many;  // null: the sums are of `problem`
+    CollectiveProblem problem;        // elements are set for each choice
     int ways_in = 0;
     std::vector<Copies> copies;  // of what the ranks of a unit exchange; empty: nothing is copied
     std::unordered_map<int64_t, double> seconds_by_elements;
@@ -106,12 +115,17 @@ class Reductions {
   CollectiveChoice ChooseFor(const std::vector<int>& devices, int64_t elements, double wire_bytes_per_element,
                              int at_once, std::optional<CollectiveAlgorithm> algorithm) const;
 
+  // Of members that are places in `from`: as places in `to`, which has the same devices.
+  static CollectiveChoice Renumbered(CollectiveChoice choice, const std::vector<int>& from,
+                                     const std::vector<int>& to);
+
   const PlanningProblem& problem_;
   std::vector<int> hosts_;                            // of each device, those that count
   std::vector<int> devices_on_;                       // of each such host
   std::vector<int> classes_;                          // of each device
   std::map<std::vector<int>, int> group_by_classes_;  // at_once behind them
   std::vector<Group> groups_;
+  mutable SumSamples samples_;  // of large groups
   int64_t chosen_members_ = 0;
 };
 

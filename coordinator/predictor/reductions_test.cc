@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/group_sums.h"
+#include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/program/program.h"
 
@@ -205,6 +206,46 @@ TEST_CASE("sums over many wait for the host with the fewest cards") {
   problem.devices[2].network_cards = problem.devices[3].network_cards = 1;
   CHECK(seconds(8) == Approx(round_seconds).epsilon(0.05));
   CHECK(seconds(6) == Approx(round_seconds).epsilon(0.05));
+}
+
+TEST_CASE("how many sum is chosen by some of them, and they can do it in nearly that time") {
+  for (const int on_host : {1, 4}) {
+    for (const bool two_sites : {false, true}) {
+      for (const int64_t elements : {1000, 1 << 18, 1 << 23}) {
+        CAPTURE(on_host, two_sites, elements);
+        constexpr int kDevices = 320;
+        PlanningProblem problem;
+        std::vector<int> ends, hosts, devices;
+        for (int d = 0; d < kDevices; ++d) {
+          // Numbered so that neighbours are on other hosts.
+          const int host = d % (kDevices / on_host);
+          problem.devices.push_back({.name = absl::StrCat("d", d), .processor = d, .host = host});
+          ends.push_back(two_sites ? host % 2 : 0);
+          hosts.push_back(host);
+          devices.push_back(d);
+        }
+        problem.links = DeviceLinks(ends, hosts, 2);
+        for (const int end : {0, 1}) {
+          problem.links.SetWithinHosts(end, end, Link(1e-6, 1e11));
+          problem.links.SetBetweenHosts(end, end, Link(1e-5, 1e10));
+        }
+        problem.links.SetBetweenHosts(0, 1, Link(1e-3, 1e9));
+        Reductions reductions(problem);
+        const CollectiveChoice choice = reductions.Choose(devices, elements);
+        REQUIRE(CheckGroupShape(choice.shape, kDevices).ToString() == "OK");
+        CHECK(reductions.Seconds(reductions.GroupOf(devices), elements) == choice.predicted_seconds);
+        CollectiveProblem whole{.members = kDevices, .elements = elements, .host_of_member = hosts};
+        for (const int a : devices) {
+          for (const int b : devices) whole.links.push_back(a == b ? nullptr : &problem.links.Between(a, b));
+        }
+        const double seconds = AllReduceSeconds(whole, choice);
+        INFO(NameOf(choice.algorithm)
+             << ": " << choice.predicted_seconds << " s, and " << seconds << " s; best "
+             << ChooseAllReduce(whole).predicted_seconds << " " << NameOf(ChooseAllReduce(whole).algorithm));
+        CHECK(seconds == Approx(choice.predicted_seconds).epsilon(0.1));
+      }
+    }
+  }
 }
 
 TEST_CASE("every slice that several units hold has its reduction, once") {

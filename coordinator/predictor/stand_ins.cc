@@ -79,9 +79,6 @@ absl::StatusOr<StandInSimulation> SimulateByStandIns(AlikeRoutePredictor& predic
   }
   simulation.problem = alone.ProblemWith(simulated_routes);
   stand_ins.counts_way = CountedWays(predictor.ways(), device_of_rank, stand_ins.of);
-  stand_ins.sum_seconds = [&predictor](const std::vector<int>& devices, int64_t elements, int at_once) {
-    return predictor.SumsOver(devices, at_once).SecondsOf(elements);
-  };
   return simulation;
 }
 

@@ -17,9 +17,6 @@ namespace {
 // an update updates them and zeroes the gradient.
 constexpr double kAdvanceOverUpdate = (2.0 + 4 + 7) / (7 + 1);
 
-// Of how many devices a sum is worked out as it is launched where ranks stand for others.
-constexpr size_t kMostChosenFor = 64;
-
 }  // namespace
 
 StepSimulator::StepSimulator(const PlanningProblem& problem)
@@ -417,19 +414,13 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
     }
     // A ring's first half scatters sums, its second half gathers.
     const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
-    tasks_[task].work_seconds = part * SumSeconds(devices, slice);
+    const int group = reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders));
+    tasks_[task].work_seconds = part * reductions_.Seconds(group, slice.elements);
     TakeThreads(tasks_[task], simulated);
     TakeWays(tasks_[task], devices,
              part * problem_.wire_bytes_per_element * static_cast<double>(slice.elements));
   }
   return task;
-}
-
-double StepSimulator::SumSeconds(const std::vector<int>& devices, const GradientSlice& slice) {
-  const int at_once = sums_at_once_.Over(slice.holders);
-  if (stand_ins_ != nullptr && devices.size() > kMostChosenFor)
-    return stand_ins_->sum_seconds(devices, slice.elements, at_once);
-  return reductions_.Seconds(reductions_.GroupOf(devices, at_once), slice.elements);
 }
 
 void StepSimulator::TakeThreads(Task& task, absl::Span<const int> devices) {

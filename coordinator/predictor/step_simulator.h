@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,8 +36,6 @@ struct StandIns {
   std::vector<Rank> of;  // of each rank; itself, if it is simulated
   // By the numbers of SharedWays: whether what sums take of it is looked at, or another one like it is.
   std::vector<char> counts_way;
-  // Of gradients over many devices, so many like which sum at once on their hosts.
-  std::function<double(const std::vector<int>& devices, int64_t elements, int at_once)> sum_seconds;
 };
 
 // Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for
@@ -135,7 +132,6 @@ class StepSimulator {
   // Has a sum over these devices, whose length is known, take its parts of the ways that they share.
   void TakeWays(Task& task, absl::Span<const int> devices, double bytes);
   bool IsSimulated(Rank rank) const { return stand_ins_ == nullptr || stand_ins_->of[rank] == rank; }
-  double SumSeconds(const std::vector<int>& devices, const GradientSlice& slice);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.

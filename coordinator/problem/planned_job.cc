@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,9 +32,15 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   std::vector<PlanViolation> violations = CheckPlanForm(plan, problem.shape);
   if (violations.empty()) {
     // A rank's room depends on its share of the width, for so does what its ops hold.
-    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-      const std::string& device = DeviceOf(plan, rank);
-      if (FindDevice(problem, device) != nullptr) site.room_by_device[device] = RoomOf(problem, plan, rank);
+    std::unordered_map<std::string, const DeviceCost*> devices;
+    for (const DeviceCost& device : problem.devices) devices.emplace(device.name, &device);
+    for (const Unit& unit : plan.units) {
+      const std::vector<ModelShare> shares = SharesOf(unit, problem.shape.model);
+      for (size_t member = 0; member < unit.devices.size(); ++member) {
+        const auto device = devices.find(unit.devices[member]);
+        if (device != devices.end())
+          site.room_by_device[device->first] = RoomOf(*device->second, problem.shape.model, shares[member]);
+      }
     }
     violations = CheckPlan(plan, problem.shape, site);
   }

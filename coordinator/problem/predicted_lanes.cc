@@ -82,7 +82,14 @@ std::vector<PredictedLane> PredictedLanesOf(const PlannedJob& planned, const Tra
   std::vector<PredictedLane> lanes;
   // Only lanes of one kind with as many instructions are worth comparing.
   std::map<std::pair<std::string, size_t>, std::vector<size_t>> lanes_by_form;
+  std::map<Rank, size_t> lane_of_stand_in;
+  const std::vector<Rank>& stand_ins = planned.prediction.stand_ins;
   for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+    if (const Rank stand_in = stand_ins[rank]; stand_in < rank) {
+      const Visits visits = VisitsOf(planned.plan, PlaceOf(planned.plan, rank).unit);
+      lanes[lane_of_stand_in.at(stand_in)].ranks.push_back({rank, FirstMicroBatch(visits)});
+      continue;
+    }
     RankStep step = {.kind = kinds[DeviceOf(planned.plan, rank)],
                      .prediction = &planned.prediction.ranks[rank],
                      .program = CompileStep(planned.plan, rank, shape, Purpose::kTrain)};
@@ -92,9 +99,11 @@ std::vector<PredictedLane> PredictedLanesOf(const PlannedJob& planned, const Tra
     });
     if (lane != alike.end()) {
       lanes[*lane].ranks.push_back({rank, step.first_micro_batch});
+      lane_of_stand_in[rank] = *lane;
       continue;
     }
     alike.push_back(lanes.size());
+    lane_of_stand_in[rank] = lanes.size();
     lanes.push_back({.kind = step.kind,
                      .ranks = {{rank, step.first_micro_batch}},
                      .left_out = false,

@@ -18,29 +18,6 @@ constexpr double kWorthwhile = 0.95;
 // An edge so much slower than the fastest makes uneven slices worth a try.
 constexpr double kUneven = 1.25;
 
-// The places of one boundary's parts, and how many parts of the one before (or members) each has.
-GroupShape ShapeAlong(absl::Span<const Boundary> boundaries, const std::vector<int>& ring) {
-  GroupShape shape;
-  shape.order = ring;
-  std::stable_sort(shape.order.begin(), shape.order.end(), [&](int a, int b) {
-    for (size_t i = boundaries.size(); i-- > 0;) {
-      if (boundaries[i][a] != boundaries[i][b]) return boundaries[i][a] < boundaries[i][b];
-    }
-    return false;
-  });
-  for (size_t level = 0; level < boundaries.size(); ++level) {
-    std::vector<int>& sizes = shape.levels.emplace_back();
-    for (size_t place = 0; place < shape.order.size(); ++place) {
-      const int member = shape.order[place], before = place > 0 ? shape.order[place - 1] : -1;
-      if (before < 0 || boundaries[level][member] != boundaries[level][before]) sizes.push_back(0);
-      const bool counts =
-          level == 0 || before < 0 || boundaries[level - 1][member] != boundaries[level - 1][before];
-      if (counts) ++sizes.back();
-    }
-  }
-  return shape;
-}
-
 class Choosing {
  public:
   Choosing(const CollectiveProblem& problem, std::optional<CollectiveAlgorithm> forced)
@@ -114,6 +91,28 @@ class Choosing {
 };
 
 }  // namespace
+
+GroupShape ShapeAlong(absl::Span<const Boundary> boundaries, const std::vector<int>& ring) {
+  GroupShape shape;
+  shape.order = ring;
+  std::stable_sort(shape.order.begin(), shape.order.end(), [&](int a, int b) {
+    for (size_t i = boundaries.size(); i-- > 0;) {
+      if (boundaries[i][a] != boundaries[i][b]) return boundaries[i][a] < boundaries[i][b];
+    }
+    return false;
+  });
+  for (size_t level = 0; level < boundaries.size(); ++level) {
+    std::vector<int>& sizes = shape.levels.emplace_back();
+    for (size_t place = 0; place < shape.order.size(); ++place) {
+      const int member = shape.order[place], before = place > 0 ? shape.order[place - 1] : -1;
+      if (before < 0 || boundaries[level][member] != boundaries[level][before]) sizes.push_back(0);
+      const bool counts =
+          level == 0 || before < 0 || boundaries[level - 1][member] != boundaries[level - 1][before];
+      if (counts) ++sizes.back();
+    }
+  }
+  return shape;
+}
 
 CollectiveChoice ChooseAllReduce(const CollectiveProblem& problem,
                                  std::optional<CollectiveAlgorithm> forced) {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
 
@@ -15,5 +16,9 @@ namespace medley {
 // several: worth keeping.
 CollectiveChoice ChooseAllReduce(const CollectiveProblem& problem,
                                  std::optional<CollectiveAlgorithm> forced = {});
+
+// Members in the order of `ring` but for what keeps the parts of each boundary together, and how many parts of the boundary before
+// (or members) each part has.
+GroupShape ShapeAlong(absl::Span<const Boundary> boundaries, const std::vector<int>& ring);
 
 }  // namespace medley

@@ -340,9 +340,10 @@ class Checker {
       std::vector<std::string> parts;  // of units
     };
     std::map<std::string, HostNeed> hosts;
+    RankMemories memories(plan_, shape_);
     for (Rank rank = 0; rank < RankCount(plan_); ++rank) {
       const std::string& device = DeviceOf(plan_, rank);
-      const RankMemory memory = MemoryOfRank(plan_, rank, shape_);
+      const RankMemory& memory = memories.Of(rank);
       const DeviceRoom& room = site_->room_by_device.at(device);
       const auto host = site_->host_by_device.find(device);
       if (memory.host > Bytes{0} && host != site_->host_by_device.end()) {

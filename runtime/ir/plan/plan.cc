@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -47,6 +49,32 @@ std::string Describe(LayersHome home) {
       return " layers on the peers";
   }
   return "";
+}
+
+std::string DescribeRoute(const Plan& plan, const Route& route) {
+  std::string text = "[";
+  const char* separator = "";
+  BlockId first_block = 0;
+  for (const UnitId u : route.units) {
+    const Unit& unit = plan.units[u];
+    const int chunk = ChunkFrom(unit, first_block);
+    if (chunk < 0) break;
+    const BlockRange& blocks = unit.chunks[chunk];
+    absl::StrAppend(
+        &text, separator, absl::StrJoin(unit.devices, "+"), DescribeShares(unit),
+        unit.sequence_parallel ? " sequence parallel" : "",
+        unit.exchange_parts > 1 ? absl::StrCat(" in ", unit.exchange_parts, " parts") : "", " blocks ",
+        blocks.first.value(), "-", blocks.end - 1,
+        unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
+        unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
+        unit.has_windows() ? absl::StrCat(Describe(unit.layers_home), ", ", unit.window_layers, " at a time")
+                           : "",
+        unit.activations_home == ActivationsHome::kHost ? " activations on the host" : "");
+    separator = " -> ";
+    first_block = blocks.end;
+  }
+  absl::StrAppend(&text, "] x ", route.micro_batches);
+  return text;
 }
 
 }  // namespace
@@ -227,39 +255,27 @@ std::string Describe(const Plan& plan) {
     const bool evenly = std::all_of(plan.units.begin(), plan.units.end(), [&](const Unit& unit) {
       return unit.optimizer_weight == plan.units.front().optimizer_weight;
     });
+    constexpr size_t kMostWeights = 64;
     absl::StrAppend(&text, ", optimizer sharded ",
-                    evenly ? "evenly" : absl::StrJoin(plan.units, ":", weight));
+                    evenly                             ? "evenly"
+                    : plan.units.size() > kMostWeights ? "unevenly"
+                                                       : absl::StrJoin(plan.units, ":", weight));
   }
   if (plan.post_validation) absl::StrAppend(&text, ", post-validation");
-  absl::StrAppend(&text, ": ");
-  const char* route_separator = "";
+  // Those that read alike are told once.
+  std::vector<std::pair<std::string, int>> routes;
+  std::map<std::string, size_t> known;
   for (const Route& route : plan.routes) {
-    absl::StrAppend(&text, route_separator, "[");
-    const char* separator = "";
-    BlockId first_block = 0;
-    for (const UnitId u : route.units) {
-      const Unit& unit = plan.units[u];
-      const int chunk = ChunkFrom(unit, first_block);
-      if (chunk < 0) break;
-      const BlockRange& blocks = unit.chunks[chunk];
-      absl::StrAppend(
-          &text, separator, absl::StrJoin(unit.devices, "+"), DescribeShares(unit),
-          unit.sequence_parallel ? " sequence parallel" : "",
-          unit.exchange_parts > 1 ? absl::StrCat(" in ", unit.exchange_parts, " parts") : "", " blocks ",
-          blocks.first.value(), "-", blocks.end - 1,
-          unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
-          unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
-          unit.has_windows()
-              ? absl::StrCat(Describe(unit.layers_home), ", ", unit.window_layers, " at a time")
-              : "",
-          unit.activations_home == ActivationsHome::kHost ? " activations on the host" : "");
-      separator = " -> ";
-      first_block = blocks.end;
-    }
-    absl::StrAppend(&text, "] x ", route.micro_batches);
-    if (sizes.size() > 1) absl::StrAppend(&text, " of ", route.micro_batch_sequences);
-    route_separator = " | ";
+    std::string of_route = DescribeRoute(plan, route);
+    if (sizes.size() > 1) absl::StrAppend(&of_route, " of ", route.micro_batch_sequences);
+    const auto [place, is_new] = known.emplace(of_route, routes.size());
+    if (is_new) routes.emplace_back(std::move(of_route), 0);
+    ++routes[place->second].second;
   }
+  absl::StrAppend(&text, ": ", absl::StrJoin(routes, " | ", [](std::string* out, const auto& alike) {
+    if (alike.second > 1) absl::StrAppend(out, alike.second, " x ");
+    absl::StrAppend(out, alike.first);
+  }));
   return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/plan/alike_ranks.h"
 #include "runtime/ir/program/layer_windows.h"
 
 namespace medley {
@@ -129,6 +130,18 @@ int LargestMicroBatch(const Visits& visits) {
 
 RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape) {
   return MemoryOfProgram(plan, CompileStep(plan, rank, shape, Purpose::kTrain), shape);
+}
+
+RankMemories::RankMemories(const Plan& plan, const TrainingShape& shape) : plan_(plan), shape_(shape) {
+  if (RankCount(plan) > kMostToldAlone)
+    stand_ins_ = StandInsOf(plan, [](const std::vector<int>&) { return std::string(); });
+}
+
+const RankMemory& RankMemories::Of(Rank rank) {
+  const Rank stand_in = stand_ins_.empty() ? rank : stand_ins_[rank];
+  const auto known = known_.find(stand_in);
+  if (known != known_.end()) return known->second;
+  return known_.emplace(stand_in, MemoryOfRank(plan_, stand_in, shape_)).first->second;
 }
 
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape) {

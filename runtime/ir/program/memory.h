@@ -1,4 +1,6 @@
 #pragma once
+#include <map>
+
 #include "runtime/base/bytes.h"
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/plan/device_room.h"
@@ -53,6 +55,20 @@ int LargestMicroBatch(const Visits& visits);
 RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape);
 // The same of a program that has been compiled.
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
+
+// MemoryOfRank of one rank of a valid plan after another, each worked out when it is asked for; of more than kMostToldAlone ranks
+// once for those that do the same (StandInsOf). Keeps references.
+class RankMemories {
+ public:
+  RankMemories(const Plan& plan, const TrainingShape& shape);
+  const RankMemory& Of(Rank rank);
+
+ private:
+  const Plan& plan_;
+  const TrainingShape& shape_;
+  std::vector<Rank> stand_ins_;  // empty: each rank is its own
+  std::map<Rank, RankMemory> known_;
+};
 
 // What one of its buffers takes, of the device or, of a stash's home, of the host; nothing of a layer's window,
 // which is with parameters, gradients and optimizer.
