@@ -43,17 +43,24 @@ double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> a
   return entry->second;
 }
 
-bool SumSample::is_flat() { return reductions_->WaysIn(reductions_->GroupOf(all_, at_once_)) == members(); }
+CollectiveChoice SumSample::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const {
+  return reductions_->Choose(all_, elements, at_once_, algorithm ? algorithm : problem_.forced_all_reduce);
+}
 
 std::vector<Boundary> SumSample::Boundaries() const { return reductions_->Boundaries(all_); }
 
 SumSample& SumSamples::Of(const std::vector<int>& devices, int most, int at_once) {
   std::vector<int> chosen;
   const size_t count = std::min<size_t>(devices.size(), most);
+  // Those of a class side by side, so that it has its part of them.
+  std::vector<int> by_class = devices;
+  if (count < devices.size())
+    std::stable_sort(by_class.begin(), by_class.end(),
+                     [&](int a, int b) { return class_of_[a] < class_of_[b]; });
   std::vector<std::pair<int, int>> made_up;
   std::map<int, int> hosts;
   for (size_t i = 0; i < count; ++i) {
-    const int device = devices[i * devices.size() / count];
+    const int device = by_class[i * by_class.size() / count];
     chosen.push_back(device);
     const int number =
         hosts.try_emplace(HostOf(problem_, device), static_cast<int>(hosts.size())).first->second;
@@ -64,38 +71,121 @@ SumSample& SumSamples::Of(const std::vector<int>& devices, int most, int at_once
   return *sample;
 }
 
+double GroupSums::Ring::Seconds(double elements) const {
+  const int told = sample->members();
+  const auto whole = [](double count) { return std::max<int64_t>(1, std::llround(count)); };
+  if (told == members) return sample->Seconds(whole(elements), CollectiveAlgorithm::kRing);
+  // As many rounds more, with messages of the same size.
+  return (members - 1.0) / (told - 1.0) *
+         sample->Seconds(whole(elements * told / members), CollectiveAlgorithm::kRing);
+}
+
 GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once)
     : problem_(samples.problem()),
       devices_(std::move(devices)),
+      most_exact_(most_exact),
+      at_once_(at_once),
       whole_(&samples.Of(devices_, most_exact, at_once)) {
   if (static_cast<int>(devices_.size()) <= most_exact) return;
   half_ = &samples.Of(devices_, most_exact / 2, at_once);
-  FindHosts(samples, most_exact, at_once);
+  three_ = &samples.Of(devices_, 3, at_once);
+  two_ = &samples.Of(devices_, 2, at_once);
+  ring_ = RingOver(samples, devices_, at_once);
+  order_.resize(devices_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
+    return problem_.links.EndOf(devices_[a]) < problem_.links.EndOf(devices_[b]);
+  });
+  FindBoundaries();
+  if (boundaries_.empty()) return;
+  nests_.push_back(NestAlong(samples, boundaries_, shows_hosts_));
+  for (size_t b = 0; boundaries_.size() > 1 && b < boundaries_.size(); ++b)
+    nests_.push_back(NestAlong(samples, {boundaries_[b]}, shows_hosts_ && b == 0));
 }
 
-void GroupSums::FindHosts(SumSamples& samples, int most_exact, int at_once) {
-  const PlanningProblem& problem = samples.problem();
-  std::map<int, std::vector<int>> by_host;
-  for (const int d : devices_) by_host[HostOf(problem, d)].push_back(d);
-  if (by_host.size() < 2 || by_host.size() == devices_.size()) return;
-  std::vector<int> first;
-  std::set<std::vector<int>> known;
-  double fewest_ways = std::numeric_limits<double>::infinity();
-  size_t most_members = 1;
-  for (const auto& [host, devices] : by_host) {
-    first.push_back(devices.front());
-    const double cards = std::max(1, problem.devices[devices.front()].network_cards);
-    fewest_ways = std::min({fewest_ways, cards / at_once, static_cast<double>(devices.size())});
-    most_members = std::max(most_members, devices.size());
-    std::vector<int> make_up;
-    for (const int d : devices) make_up.push_back(problem.links.EndOf(d));
-    if (devices.size() < 2 || hosts_.size() == kMostHosts || !known.insert(std::move(make_up)).second)
-      continue;
-    hosts_.push_back(&samples.Of(devices, most_exact, /*at_once=*/1));
+GroupSums::Ring GroupSums::RingOver(SumSamples& samples, const std::vector<int>& devices, int at_once) const {
+  return {&samples.Of(devices, most_exact_, at_once), static_cast<int>(devices.size())};
+}
+
+void GroupSums::FindBoundaries() {
+  // Numbers parts in the order of their first members; one of all members or of each alone is none. Later ones are of whole parts
+  // of those before.
+  const auto add = [&](const std::vector<int>& part_of) {
+    std::map<int, int> numbers;
+    for (const int place : order_) numbers.try_emplace(part_of[place], static_cast<int>(numbers.size()));
+    Boundary boundary;
+    for (const int part : part_of) boundary.push_back(numbers.at(part));
+    if (numbers.size() < 2 || numbers.size() == part_of.size()) return false;
+    std::map<int, int> outer;  // by the part of the one before
+    for (size_t i = 0; !boundaries_.empty() && i < boundary.size(); ++i) {
+      if (outer.try_emplace(boundaries_.back()[i], boundary[i]).first->second != boundary[i]) return false;
+    }
+    boundaries_.push_back(std::move(boundary));
+    return true;
+  };
+  std::vector<int> part_of;
+  for (const int d : devices_) part_of.push_back(HostOf(problem_, d));
+  shows_hosts_ = add(part_of);
+  if (shows_hosts_) {
+    std::map<int, std::vector<int>> by_host;
+    for (const int d : devices_) by_host[HostOf(problem_, d)].push_back(d);
+    ways_out_ = std::numeric_limits<double>::infinity();
+    for (const auto& [host, devices] : by_host) {
+      const double cards = std::max(1, problem_.devices[devices.front()].network_cards),
+                   ways = cards / at_once_, members = static_cast<double>(devices.size());
+      ways_out_ = std::min({ways_out_, ways, members});
+    }
   }
-  members_of_host_ = static_cast<double>(most_members);
-  ways_out_ = fewest_ways;
-  across_ = std::make_unique<GroupSums>(samples, std::move(first), most_exact);
+  for (const Boundary& of_sample : whole_->Boundaries()) {
+    std::map<int, std::set<int>> parts_of_end;
+    for (size_t i = 0; i < of_sample.size(); ++i)
+      parts_of_end[problem_.links.EndOf(whole_->devices()[i])].insert(of_sample[i]);
+    part_of.clear();
+    for (const int d : devices_) {
+      const auto parts = parts_of_end.find(problem_.links.EndOf(d));
+      if (parts != parts_of_end.end() && parts->second.size() == 1) part_of.push_back(*parts->second.begin());
+    }
+    if (part_of.size() == devices_.size() && add(part_of)) shares_outer_ways_ = true;
+  }
+  // Where cards are known, hosts have them for themselves, and sites alone share a way.
+  const auto is_of_first_site = [&](int d) {
+    return problem_.devices[d].site == problem_.devices[devices_.front()].site;
+  };
+  if (problem_.devices[devices_.front()].network_cards > 0)
+    shares_outer_ways_ = !std::all_of(devices_.begin(), devices_.end(), is_of_first_site);
+}
+
+GroupSums::Nest GroupSums::NestAlong(SumSamples& samples, std::vector<Boundary> boundaries,
+                                     bool from_hosts) const {
+  Nest nest{std::move(boundaries), {}};
+  std::vector<size_t> firsts(devices_.size());  // of the parts so far, places in devices_
+  std::iota(firsts.begin(), firsts.end(), 0);
+  double ways = 1;
+  for (size_t b = 0; b < nest.boundaries.size(); ++b) {
+    std::map<int, std::vector<size_t>> parts;
+    for (const size_t first : firsts) parts[nest.boundaries[b][first]].push_back(first);
+    Level& level = nest.levels.emplace_back();
+    level.ways = ways;
+    std::set<std::vector<int>> known;
+    firsts.clear();
+    for (const auto& [part, members] : parts) {
+      firsts.push_back(members.front());
+      std::vector<int> devices, make_up;
+      for (const size_t member : members) {
+        devices.push_back(devices_[member]);
+        make_up.push_back(problem_.links.EndOf(devices.back()));
+      }
+      if (devices.size() < 2 || known.size() == kMostHosts || !known.insert(std::move(make_up)).second)
+        continue;
+      level.rings.push_back(RingOver(samples, devices, /*at_once=*/1));
+    }
+    const bool goes_further = shares_outer_ways_ && nest.boundaries.size() < boundaries_.size();
+    ways = from_hosts && b == 0 && !goes_further ? ways_out_ : 1;
+  }
+  std::vector<int> devices;
+  for (const size_t first : firsts) devices.push_back(devices_[first]);
+  nest.levels.push_back({{RingOver(samples, devices, /*at_once=*/1)}, ways});
+  return nest;
 }
 
 double GroupSums::Seconds(int64_t elements) {
@@ -116,99 +206,89 @@ double GroupSums::SecondsOf(int64_t elements) {
 }
 
 GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
-  Way fastest{algorithm.value_or(CollectiveAlgorithm::kRing), false, std::numeric_limits<double>::infinity()};
+  if (half_ == nullptr)
+    return {algorithm.value_or(CollectiveAlgorithm::kRing), nullptr, whole_->Seconds(elements, algorithm)};
+  Way fastest{algorithm.value_or(CollectiveAlgorithm::kRing), nullptr,
+              std::numeric_limits<double>::infinity()};
   const auto consider = [&](const Way& way) {
     if (way.seconds < fastest.seconds) fastest = way;
   };
-  if (half_ == nullptr) {
-    fastest.seconds = whole_->Seconds(elements, algorithm);
-  } else {
-    for (const CollectiveAlgorithm one : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling,
-                                          CollectiveAlgorithm::kTree, CollectiveAlgorithm::kHierarchical}) {
-      if (algorithm && one != *algorithm) continue;
-      // Without boundaries a hierarchy is a ring.
-      if (!algorithm && one == CollectiveAlgorithm::kHierarchical && whole_->is_flat()) continue;
-      consider({one, false, Extrapolated(elements, one)});
-    }
+  const auto wanted = [&](CollectiveAlgorithm one) { return !algorithm || *algorithm == one; };
+  // Cut in halves, parts lie across each other; who then crosses a shared way how often, few do not tell.
+  const bool halves = algorithm.has_value() || !shares_outer_ways_ || IsPowerOfTwo();
+  // Without boundaries a hierarchy is a ring.
+  if (wanted(CollectiveAlgorithm::kRing) || nests_.empty())
+    consider({fastest.algorithm, nullptr, ring_.Seconds(static_cast<double>(elements))});
+  if (halves && wanted(CollectiveAlgorithm::kHalvingDoubling))
+    consider({CollectiveAlgorithm::kHalvingDoubling, nullptr, HalvingDoublingSeconds(elements)});
+  if (halves && wanted(CollectiveAlgorithm::kTree))
+    consider({CollectiveAlgorithm::kTree, nullptr, TreeSeconds(elements)});
+  if (wanted(CollectiveAlgorithm::kHierarchical)) {
+    for (const Nest& nest : nests_)
+      consider({CollectiveAlgorithm::kHierarchical, &nest, NestSeconds(nest, elements)});
   }
-  if (across_ && algorithm.value_or(CollectiveAlgorithm::kHierarchical) == CollectiveAlgorithm::kHierarchical)
-    consider({CollectiveAlgorithm::kHierarchical, true, AcrossHosts(elements)});
   return fastest;
 }
 
-double GroupSums::AcrossHosts(int64_t elements) {
-  double inside = 0;
-  for (SumSample* host : hosts_)
-    inside = std::max(inside, host->Seconds(elements, CollectiveAlgorithm::kRing));
-  const double of_member = static_cast<double>(elements) / members_of_host_;
-  const double across =
-      across_->InRings(std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(elements) / ways_out_)));
-  // While a piece is on its way across others are summed and gathered inside.
-  const double pieces =
-      std::clamp(of_member / static_cast<double>(kSmallestPieceElements), 1.0, double{kHierarchicalPieces});
-  return std::max(inside, across) + std::min(inside, across) / pieces;
-}
-
-double GroupSums::InRings(int64_t elements) {
-  const double one = FastestWay(elements, CollectiveAlgorithm::kRing).seconds;
-  return whole_->is_flat() ? one
-                           : std::min(one, FastestWay(elements, CollectiveAlgorithm::kHierarchical).seconds);
-}
-
-double GroupSums::Extrapolated(int64_t elements, CollectiveAlgorithm algorithm) const {
-  const double members = static_cast<double>(devices_.size()), whole = whole_->members(),
-               half = half_->members();
-  const double of_whole = whole_->Seconds(elements, algorithm), of_half = half_->Seconds(elements, algorithm);
-  // Rounds of a ring grow with its members, those of the others with their logarithm.
-  const double more = algorithm == CollectiveAlgorithm::kRing
-                          ? (members - whole) / (whole - half)
-                          : std::log2(members / whole) / std::log2(whole / half);
-  return of_whole + std::max(0.0, of_whole - of_half) * more;
-}
-
-std::vector<Boundary> GroupSums::BoundariesOfAll(bool of_hosts) const {
-  std::vector<Boundary> boundaries;
-  // Numbers parts in the order of their first members; one of all members or of each alone is none. Later ones are of whole parts
-  // of those before.
-  const auto add = [&](const std::vector<int>& part_of) {
-    std::map<int, int> numbers;
-    Boundary boundary;
-    for (const int part : part_of)
-      boundary.push_back(numbers.try_emplace(part, static_cast<int>(numbers.size())).first->second);
-    if (numbers.size() < 2 || numbers.size() == part_of.size()) return;
-    std::map<int, int> outer;  // by the part of the one before
-    for (size_t i = 0; !boundaries.empty() && i < boundary.size(); ++i) {
-      if (outer.try_emplace(boundaries.back()[i], boundary[i]).first->second != boundary[i]) return;
-    }
-    boundaries.push_back(std::move(boundary));
+// Each round has half as large messages as the one before. Those that are no power of two give all to another one first, and get it
+// back.
+double GroupSums::HalvingDoublingSeconds(int64_t elements) {
+  const auto of = [&](SumSample* sample, int64_t count) {
+    return sample->Seconds(std::max<int64_t>(1, count), CollectiveAlgorithm::kHalvingDoubling);
   };
-  std::vector<int> part_of;
-  for (const int d : devices_) part_of.push_back(HostOf(problem_, d));
-  if (of_hosts) add(part_of);
-  for (const Boundary& of_sample : whole_->Boundaries()) {
-    std::map<int, int> part_of_end;  // -1: it has devices in several, or none that is known
-    for (const int d : devices_) part_of_end[problem_.links.EndOf(d)] = -1;
-    std::map<int, std::set<int>> parts_of_end;
-    for (size_t i = 0; i < of_sample.size(); ++i)
-      parts_of_end[problem_.links.EndOf(whole_->devices()[i])].insert(of_sample[i]);
-    for (const auto& [end, parts] : parts_of_end) {
-      if (parts.size() == 1) part_of_end[end] = *parts.begin();
-    }
-    part_of.clear();
-    for (const int d : devices_) part_of.push_back(part_of_end[problem_.links.EndOf(d)]);
-    if (std::find(part_of.begin(), part_of.end(), -1) == part_of.end()) add(part_of);
+  const auto rounds_of = [](int members) { return std::floor(std::log2(static_cast<double>(members))); };
+  const double told = rounds_of(whole_->members());
+  const auto all_rounds = [&](int64_t left) {
+    double seconds = 0;
+    for (double rounds = rounds_of(members()); rounds > 0; rounds -= told, left >>= static_cast<int>(told))
+      seconds += std::min(1.0, rounds / told) * of(whole_, left);
+    return seconds;
+  };
+  const double seconds = all_rounds(elements), latency_seconds = all_rounds(1);
+  // Those beside them are on the same host, if there are any.
+  const double folding_seconds =
+      IsPowerOfTwo() || shows_hosts_ ? 0 : std::max(0.0, of(three_, elements) - of(two_, elements));
+  // The largest messages go to those beside them, too, where nobody was left out: what leaves a host is a vector in all, by its cards.
+  const double by_cards = shares_outer_ways_ || !IsPowerOfTwo() ? 1 : std::max(1.0, ways_out_);
+  return latency_seconds + (seconds - latency_seconds) / by_cards + folding_seconds;
+}
+
+// Rounds grow with the logarithm of the members.
+double GroupSums::TreeSeconds(int64_t elements) {
+  const double whole = whole_->members(), half = half_->members();
+  const double of_whole = whole_->Seconds(elements, CollectiveAlgorithm::kTree),
+               of_half = half_->Seconds(elements, CollectiveAlgorithm::kTree);
+  return of_whole +
+         std::max(0.0, of_whole - of_half) * std::log2(members() / whole) / std::log2(whole / half);
+}
+
+// While a piece is in one level's rings others are in those of the others.
+double GroupSums::NestSeconds(const Nest& nest, int64_t elements) const {
+  const double pieces =
+      std::clamp(static_cast<double>(elements) / (static_cast<double>(kSmallestPieceElements) * members()),
+                 1.0, double{kHierarchicalPieces});
+  double longest = 0, sum = 0;
+  for (const Level& level : nest.levels) {
+    double seconds = 0;
+    for (const Ring& ring : level.rings)
+      seconds = std::max(seconds, ring.Seconds(static_cast<double>(elements) / level.ways));
+    longest = std::max(longest, seconds);
+    sum += seconds;
   }
-  return boundaries;
+  const double seconds = longest + (sum - longest) / pieces;
+  if (!shares_outer_ways_) return seconds;
+  // What crosses a way in turns holds up the rest, as between a few.
+  return std::max(seconds, whole_->Seconds(elements, CollectiveAlgorithm::kHierarchical));
 }
 
 CollectiveChoice GroupSums::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
+  if (half_ == nullptr) return whole_->Choose(elements, algorithm);
   const Way way = FastestWay(elements, algorithm ? algorithm : problem_.forced_all_reduce);
-  std::vector<int> all(devices_.size());
-  std::iota(all.begin(), all.end(), 0);
   // A ring, too, keeps to hosts.
-  const bool of_hosts = way.by_hosts || way.algorithm != CollectiveAlgorithm::kHierarchical;
-  CollectiveChoice choice{way.algorithm, ShapeAlong(BoundariesOfAll(of_hosts), all), way.seconds};
-  if (way.algorithm != CollectiveAlgorithm::kHierarchical) choice.shape.levels.clear();
+  CollectiveChoice choice{way.algorithm,
+                          ShapeAlong(way.nest != nullptr ? way.nest->boundaries : boundaries_, order_),
+                          way.seconds};
+  if (way.nest == nullptr) choice.shape.levels.clear();
   return choice;
 }
 

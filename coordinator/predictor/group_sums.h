@@ -24,8 +24,7 @@ class SumSample {
   int members() const { return static_cast<int>(all_.size()); }
   // By that algorithm; none: by the one that is chosen, or the problem's forced one.
   double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
-  // Whether links between them have no boundaries (Reductions::WaysIn).
-  bool is_flat();
+  CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const;
   const std::vector<int>& devices() const { return devices_; }
   std::vector<Boundary> Boundaries() const;
 
@@ -56,17 +55,19 @@ class SumSamples {
   std::map<std::pair<int, std::vector<std::pair<int, int>>>, std::unique_ptr<SumSample>> samples_;
 };
 
-// Beyond so many members what a sum takes is extrapolated from smaller groups.
+// Beyond so many members what a sum takes is told by smaller groups.
 constexpr int kMostSummed = 16;
 
 // What sums of gradients take over one set of devices that may be large.
+//
+// Of more than `most_exact` members nothing is run through message by message. A ring's rounds are those of a ring over some
+// of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
+// levels: within hosts or what the links show to be together, then over one member of each, and so on, as
+// HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a site by one way.
 class GroupSums {
  public:
-  // `samples` must outlive it; `devices`: of its problem. Beyond `most_exact` members, times are extrapolated from sets of
-  // half as many and as many, taken evenly out of them; or, where hosts have several and that is faster, they are those
-  // of a hierarchy: rings within hosts, and what each of a host's devices then has summed with one of each other host,
-  // as many at a time as there are cards. All wait for the host with the fewest: all of the vector leaves and enters it.
-  // `at_once`: so many such sums share the cards of their hosts (Reductions::GroupOf).
+  // `samples` must outlive it; `devices`: of its problem. `at_once`: so many such sums share the cards of their hosts
+  // (Reductions::GroupOf).
   GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once = 1);
 
   // To sum a vector of so many elements; of many members, between those of the next smaller and larger sizes that it is worked out for.
@@ -77,33 +78,53 @@ class GroupSums {
   // ring members follow each other by what their links show of the groups that they are in, and by hosts.
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   int members() const { return static_cast<int>(devices_.size()); }
-  bool Nests() const { return !BoundariesOfAll(/*of_hosts=*/true).empty(); }
+  bool Nests() const { return !boundaries_.empty(); }
 
  private:
-  double Extrapolated(int64_t elements, CollectiveAlgorithm algorithm) const;
-  // In one ring, or in nested ones.
-  double InRings(int64_t elements);
-  // By rings within hosts, and rings across these.
-  double AcrossHosts(int64_t elements);
-  // By an algorithm; of a hierarchy also whether it begins with the hosts.
+  struct Ring {
+    SumSample* sample = nullptr;
+    int members = 0;
+    double Seconds(double elements) const;
+  };
+  struct Level {
+    std::vector<Ring> rings;  // one of each make-up
+    double ways = 1;          // such a part of the vector goes through each
+  };
+  // A hierarchy along some of the boundaries.
+  struct Nest {
+    std::vector<Boundary> boundaries;
+    std::vector<Level> levels;
+  };
   struct Way {
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
-    bool by_hosts = false;
+    const Nest* nest = nullptr;  // of a hierarchy
     double seconds = 0;
   };
+
+  // Hosts, where they count, and what shows in the links of some devices.
+  void FindBoundaries();
+  Nest NestAlong(SumSamples& samples, std::vector<Boundary> boundaries, bool from_hosts) const;
+  Ring RingOver(SumSamples& samples, const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
-  // What shows in the links of some of them; and their hosts.
-  std::vector<Boundary> BoundariesOfAll(bool of_hosts) const;
-  void FindHosts(SumSamples& samples, int most_exact, int at_once);
+  bool IsPowerOfTwo() const { return (devices_.size() & (devices_.size() - 1)) == 0; }
+  double HalvingDoublingSeconds(int64_t elements);
+  double TreeSeconds(int64_t elements);
+  double NestSeconds(const Nest& nest, int64_t elements) const;
 
   const PlanningProblem& problem_;
   std::vector<int> devices_;
-  SumSample* whole_ = nullptr;         // of most_exact, or all
-  SumSample* half_ = nullptr;          // of half as many; null: `whole_` is all
-  std::vector<SumSample*> hosts_;      // one of each make-up; none: no hierarchy
-  double members_of_host_ = 1;         // of the largest host, whose devices have the smallest parts
-  double ways_out_ = 1;                // of the host with the fewest, or its part of them
-  std::unique_ptr<GroupSums> across_;  // of one device of each host
+  const int most_exact_, at_once_;
+  SumSample* whole_ = nullptr;  // of most_exact, or all
+  // Of more than most_exact:
+  SumSample *half_ = nullptr, *three_ = nullptr, *two_ = nullptr;
+  Ring ring_;
+  std::vector<int>
+      order_;  // places in devices_, those of an end side by side: neighbours in a ring reach each other alike
+  std::vector<Boundary> boundaries_;
+  bool shows_hosts_ = false;        // the first boundary is that of the hosts
+  bool shares_outer_ways_ = false;  // what leaves a part of a further boundary takes turns
+  double ways_out_ = 1;             // of the host with the fewest, or its part of them
+  std::vector<Nest> nests_;
   std::map<int64_t, double> seconds_;
 };
 

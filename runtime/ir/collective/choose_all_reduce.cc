@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -17,6 +18,28 @@ constexpr size_t kMostLevels = 8;
 constexpr double kWorthwhile = 0.95;
 // An edge so much slower than the fastest makes uneven slices worth a try.
 constexpr double kUneven = 1.25;
+
+// Whether some group joins parts of which one has so many times as many members as another: each of the small one's would be
+// in as many rings, which takes long, to be found out as well.
+bool JoinsUnlikeParts(const GroupShape& shape) {
+  constexpr int kMostRings = 16;
+  std::vector<int> members(shape.order.size(), 1);  // of the parts
+  const auto are_unlike = [&](size_t first, size_t end) {
+    const auto [least, most] = std::minmax_element(members.begin() + first, members.begin() + end);
+    return *most > kMostRings * *least;
+  };
+  for (const std::vector<int>& sizes : shape.levels) {
+    std::vector<int> joined;
+    size_t first = 0;
+    for (const int size : sizes) {
+      if (are_unlike(first, first + size)) return true;
+      joined.push_back(std::accumulate(members.begin() + first, members.begin() + first + size, 0));
+      first += size;
+    }
+    members = std::move(joined);
+  }
+  return are_unlike(0, members.size());
+}
 
 class Choosing {
  public:
@@ -78,10 +101,16 @@ class Choosing {
       return;
     }
     const absl::Span<const Boundary> all = boundaries;
-    Try({CollectiveAlgorithm::kHierarchical, ShapeAlong(all, ring_)}, /*factor=*/1);
-    for (size_t i = 0; all.size() > 1 && i < all.size(); ++i) {
-      Try({CollectiveAlgorithm::kHierarchical, ShapeAlong(all.subspan(i, 1), ring_)}, /*factor=*/1);
-    }
+    TryAlong(all);
+    for (size_t i = 0; all.size() > 1 && i < all.size(); ++i) TryAlong(all.subspan(i, 1));
+    if (forced_.has_value() && best_.predicted_seconds == std::numeric_limits<double>::infinity())
+      Try({CollectiveAlgorithm::kHierarchical, {ring_, {}, {}}}, /*factor=*/1);
+  }
+
+  void TryAlong(absl::Span<const Boundary> boundaries) {
+    GroupShape shape = ShapeAlong(boundaries, ring_);
+    if (JoinsUnlikeParts(shape)) return;
+    Try({CollectiveAlgorithm::kHierarchical, std::move(shape)}, /*factor=*/1);
   }
 
   const CollectiveProblem& problem_;

@@ -10,7 +10,8 @@ namespace medley {
 
 // The fastest by AllReduceSeconds among: rings in an order that keeps to fast links, with even slices and
 // with slices that spare the slowest members; halving and doubling; a tree; and hierarchies along the hosts
-// and the boundaries that the links show (BoundariesOf; without any, all members in one ring). With `forced`,
+// and the boundaries that the links show (BoundariesOf; without any, or where these leave parts of quite other sizes beside each
+// other, all members in one ring). With `forced`,
 // the fastest of that algorithm. Among equals the first in that order, and the same problem gives the same
 // choice everywhere. For 8 members some tens of microseconds without boundaries, up to a millisecond with
 // several: worth keeping.
