@@ -50,8 +50,13 @@ void LeaveToOthers(const Plan& alone, const std::vector<int>& holders, PlanningP
 
 }  // namespace
 
+// Of what 1F1B loses to an order that was found for routes of other messages, such a part is to be won by it here, too.
+constexpr double kNearlyAll = 0.97;
+// So many are found for themselves alone, whatever others have.
+constexpr int kMostAlone = 16;
+
 RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<int>& routes,
-                                            Schedule schedule) const {
+                                            Schedule schedule, std::vector<Synthesised>& of_others) {
   const bool is_bundle = routes.size() > 1;
   // By the schedules with names a unit keeps as much for each of its routes as if it had no others.
   if (is_bundle && schedule != Schedule::kListed) return {};
@@ -66,21 +71,35 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
   if (plan.shards_optimizer) LeaveToOthers(alone, HoldersOfBlocks(plan, problem.shape.model), problem);
   const auto orders_of = [&](Schedule named) { return ScheduleOrders(named, NominalPipeline(alone)); };
   Orders orders;
-  double below = std::numeric_limits<double>::infinity();
+  double named_seconds = 0, below = std::numeric_limits<double>::infinity();
   if (!is_bundle) {
     orders.of_units = orders_of(Schedule::kOneForwardOneBackward);
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, alone);
     if (!seconds.ok() || !HasPipeline(alone)) return orders;
-    below = *seconds * (1 - kLeastGain);
+    named_seconds = *seconds;
+    below = named_seconds * (1 - kLeastGain);
   }
   std::optional<PredictedPlan> faster;
+  const auto take = [&](Plan ordered, double below_seconds) {
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, ordered);
+    if (seconds.ok() && *seconds < below_seconds && FitsMemory(problem, ordered))
+      faster = {std::move(ordered), *seconds};
+  };
   if (schedule == Schedule::kListed) {
-    faster = WithSynthesisedOrder(problem, alone, below);
+    for (const Synthesised& other : of_others) {
+      if (found_alone_ < kMostAlone) break;
+      const double nearly_all = named_seconds / (1 + kNearlyAll * (other.over_named - 1));
+      if (!faster) take(WithOrders(alone, other.of_units), std::min(below, nearly_all));
+    }
+    const bool is_known = faster.has_value();
+    if (!is_known) faster = WithSynthesisedOrder(problem, alone, below);
+    found_alone_ += is_known ? 0 : 1;
+    if (faster && !is_known && !is_bundle) {
+      of_others.push_back({{}, named_seconds / faster->step_seconds});
+      for (const Unit& unit : faster->plan.units) of_others.back().of_units.push_back(unit.order);
+    }
   } else {
-    Plan named = WithOrders(alone, orders_of(schedule));
-    const absl::StatusOr<double> named_seconds = PredictStepSeconds(problem, named);
-    if (named_seconds.ok() && *named_seconds < below && FitsMemory(problem, named))
-      faster = {std::move(named), *named_seconds};
+    take(WithOrders(alone, orders_of(schedule)), below);
   }
   if (!faster) return orders;
   orders = {{}, true};
@@ -92,11 +111,13 @@ const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, const std::ve
                                                  Schedule schedule) {
   // Those of a bundle take long to find, and of its many messages a few more stay within hosts, or fewer.
   const bool is_bundle = routes.size() > 1;
-  const std::string kind = absl::StrCat(predictor_.KindOf(plan, routes, /*by_hosts=*/!is_bundle), "#",
-                                        plan.routes[routes.front()].micro_batches, "/",
-                                        plan.shards_optimizer ? plan.routes.size() : 1);
-  const auto [place, is_new] = known_.try_emplace({schedule, kind});
-  if (is_new) place->second = FindOrders(plan, routes, schedule);
+  const auto kind = [&](bool by_hosts) {
+    return absl::StrCat(predictor_.KindOf(plan, routes, by_hosts), "#",
+                        plan.routes[routes.front()].micro_batches, "/",
+                        plan.shards_optimizer ? plan.routes.size() : 1);
+  };
+  const auto [place, is_new] = known_.try_emplace({schedule, kind(/*by_hosts=*/!is_bundle)});
+  if (is_new) place->second = FindOrders(plan, routes, schedule, synthesised_[kind(/*by_hosts=*/false)]);
   return place->second;
 }
 

@@ -34,11 +34,20 @@ class RouteOrders {
         of_units;            // as the routes come to them (UnitsOf); none: routes that share units have none
     bool is_faster = false;  // than 1F1B
   };
+  // An order that was synthesised, and what 1F1B takes by it.
+  struct Synthesised {
+    std::vector<UnitOrder> of_units;
+    double over_named = 1;
+  };
   const Orders& OrdersOf(const Plan& plan, const std::vector<int>& routes, Schedule schedule);
-  Orders FindOrders(const Plan& plan, const std::vector<int>& routes, Schedule schedule) const;
+  Orders FindOrders(const Plan& plan, const std::vector<int>& routes, Schedule schedule,
+                    std::vector<Synthesised>& of_others);
 
   AlikeRoutePredictor& predictor_;
   std::map<std::pair<Schedule, std::string>, Orders> known_;  // by kind of route
+  // Of routes that differ in where their devices are alone, and so in their messages.
+  std::map<std::string, std::vector<Synthesised>> synthesised_;
+  int found_alone_ = 0;
 };
 
 }  // namespace medley
