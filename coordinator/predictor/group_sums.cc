@@ -248,8 +248,12 @@ double GroupSums::HalvingDoublingSeconds(int64_t elements) {
   // Those beside them are on the same host, if there are any.
   const double folding_seconds =
       IsPowerOfTwo() || shows_hosts_ ? 0 : std::max(0.0, of(three_, elements) - of(two_, elements));
-  // The largest messages go to those beside them, too, where nobody was left out: what leaves a host is a vector in all, by its cards.
-  const double by_cards = shares_outer_ways_ || !IsPowerOfTwo() ? 1 : std::max(1.0, ways_out_);
+  // The largest messages go to those beside them, too, where nobody was left out: what leaves a host is a vector in all, by its cards,
+  // and not by those of so many members as a host has among the few.
+  std::map<int, int> on_host;
+  int most_on_host = 1;
+  for (const int d : whole_->devices()) most_on_host = std::max(most_on_host, ++on_host[HostOf(problem_, d)]);
+  const double by_cards = shares_outer_ways_ || !IsPowerOfTwo() ? 1 : std::max(1.0, ways_out_ / most_on_host);
   return latency_seconds + (seconds - latency_seconds) / by_cards + folding_seconds;
 }
 
