@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/plan_variations.h"
+#include "coordinator/planner/search.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {
@@ -35,8 +37,16 @@ class Sharding {
       }
       Try(std::move(replicas), kOptimizer);
     }
-    if (best_.units.empty() || best_seconds_ >= (1 - kLeastGain) * chosen_.step_seconds) return;
-    std::string said = absl::StrFormat("replicas share %s, by which a step takes %.1f %% less", what_,
+    if (!best_.units.empty() && best_seconds_ < (1 - kSame) * chosen_.step_seconds) Take();
+    Bound();
+  }
+
+ private:
+  // Sums of the same times in another order.
+  static constexpr double kSame = 1e-9;
+
+  void Take() {
+    std::string said = absl::StrFormat("replicas share %s, by which a step takes %.2g %% less", what_,
                                        100 * (1 - best_seconds_ / chosen_.step_seconds));
     // What was said of another plan is no reason of this one.
     const bool is_same = best_ == *WithSharedOptimizer(chosen_.plan);
@@ -44,12 +54,42 @@ class Sharding {
     if (!is_same) chosen_.orders.clear();
     chosen_.plan = std::move(best_);
     chosen_.step_seconds = best_seconds_;
-    chosen_.proven_optimal = false;
-    chosen_.lower_bound_seconds = 0;
     chosen_.fitting = chosen_.fitting.empty() ? std::move(said) : absl::StrCat(chosen_.fitting, "; ", said);
   }
 
- private:
+  // What was proven of plans that share nothing holds of all where none of several routes could be faster if all devices together
+  // updated whatever one of them holds, half of what sums take hid behind forwards, and memory were enough for what sharing leaves of it.
+  void Bound() {
+    if (chosen_.lower_bound_seconds <= 0 || problem_.devices.size() < 2 ||
+        problem_.constraints.max_routes == 1)
+      return;
+    PlanningProblem relaxed = problem_;
+    relaxed.constraints.saves_memory = false;
+    relaxed.charged_part_of_sums /= 2;
+    const Bytes shared = (4 * SizeOf(Dtype::kF32)) * ModelElements(problem_.shape.model);
+    for (DeviceCost& device : relaxed.devices) {
+      device.norm_seconds_per_parameter = OfAllTogether(&DeviceCost::norm_seconds_per_parameter);
+      device.update_seconds_per_parameter = OfAllTogether(&DeviceCost::update_seconds_per_parameter);
+      device.room.memory += shared;
+    }
+    const absl::StatusOr<ChosenPlan> bound =
+        Search(relaxed, SearchSpace{.min_routes = 2}, limits_.OfComparison()).Run();
+    if (absl::IsResourceExhausted(bound.status())) return;  // none of several routes
+    chosen_.lower_bound_seconds =
+        bound.ok() ? std::min({chosen_.lower_bound_seconds, bound->lower_bound_seconds, chosen_.step_seconds})
+                   : 0;
+    chosen_.proven_optimal =
+        chosen_.proven_optimal && chosen_.lower_bound_seconds >= (1 - kSame) * chosen_.step_seconds;
+  }
+
+  // What a parameter takes if all devices work on as many as they can.
+  double OfAllTogether(double DeviceCost::*seconds_per_parameter) const {
+    double parameters_per_second = 0;
+    for (const DeviceCost& device : problem_.devices)
+      parameters_per_second += 1 / (device.*seconds_per_parameter);
+    return 1 / parameters_per_second;  // 0, where one takes no time
+  }
+
   static constexpr char kOptimizer[] = "the optimizer's state",
                         kParameters[] = "the optimizer's state, gradients and parameters of layers";
 

@@ -6,11 +6,12 @@
 
 namespace medley {
 
-// Has replicas share what they hold where that is predicted to make steps shorter by more than kLeastGain: the optimizer's state (ZeRO-1),
-// for each then updates a part and half of the sums of gradients hides behind first forwards; or, if that is as much faster again, with it
+// Has replicas share what they hold where that is predicted to make steps shorter: the optimizer's state (ZeRO-1),
+// for each then updates a part and half of the sums of gradients hides behind first forwards; or, if that is faster again by more than kLeastGain, with it
 // the gradients and parameters of layers (ZeRO-3). Looked at are `chosen` so, `plans`, which are the best that share nothing, and a replica for each
-// device with micro-batches by speed. Where one is chosen, `chosen.fitting` says so and nothing is proven any more. Only where constraints
-// allow to save memory. Takes some simulations. Pure.
+// device with micro-batches by speed. Where one is chosen, `chosen.fitting` says so. What was proven of plans that share nothing becomes a
+// bound of all, for which the search is run once more with a part of the limits, as if sharing cost nothing. Only where constraints allow
+// to save memory. Takes some simulations. Pure.
 void ChooseSharding(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
                     const SearchLimits& limits, ChosenPlan& chosen);
 

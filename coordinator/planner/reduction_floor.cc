@@ -4,7 +4,7 @@
 
 namespace medley {
 
-ReductionFloor::ReductionFloor(const PlanningProblem& problem) {
+ReductionFloor::ReductionFloor(const PlanningProblem& problem) : charged_part_(problem.charged_part_of_sums) {
   const size_t n = problem.devices.size();
   most_messages_ = 2.0 * static_cast<double>(n);
   rises_.assign(n, std::vector<LinkRise>(n));
@@ -29,7 +29,7 @@ double ReductionFloor::SecondsOver(const std::vector<int>& devices, int ways_in,
 
 double ReductionFloor::Seconds(const LinkRise& rise, double bytes, int vectors) const {
   const double rising = bytes - rise.level_bytes * most_messages_ * vectors;
-  return rising > 0 && rise.bytes_per_second > 0 ? rising / rise.bytes_per_second : 0;
+  return rising > 0 && rise.bytes_per_second > 0 ? charged_part_ * rising / rise.bytes_per_second : 0;
 }
 
 }  // namespace medley

@@ -26,6 +26,7 @@ class ReductionFloor {
  private:
   double Seconds(const LinkRise& rise, double bytes, int vectors) const;
 
+  double charged_part_ = 1;                   // PlanningProblem::charged_part_of_sums
   double most_messages_ = 0;                  // that come to a member in one sum
   std::vector<std::vector<LinkRise>> rises_;  // [device][device]
   LinkRise whole_;                            // of all links

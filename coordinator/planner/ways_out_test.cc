@@ -33,6 +33,7 @@ struct Compared {
   int found = 0, none = 0, recomputing = 0, sharding = 0, both = 0, replicated = 0;
   int windows = 0, several_windows = 0, windows_and_more = 0, hosts = 0;
   int kept = 0;    // fits with nothing saved, and nothing that saves is faster
+  int proven = 0;  // of these, that none is faster
   int faster = 0;  // fits with nothing saved, and what saves is faster
 };
 
@@ -66,7 +67,11 @@ void CompareOne(const PlanningProblem& problem, Expected expected, int64_t most_
   const bool saves = recomputes || chosen->plan.shards_optimizer || windows > 0;
   if (every.least_plain_seconds) {
     CHECK(saves == (chosen->step_seconds < *every.least_plain_seconds * (1 - 1e-9)));
-    if (expected == Expected::kFastest && !saves) CHECK(chosen->proven_optimal);
+    if (expected == Expected::kFastest && !saves) {
+      CHECK(chosen->lower_bound_seconds > 0);
+      CHECK(chosen->lower_bound_seconds <= *every.least_seconds * (1 + 1e-9));
+      compared.proven += chosen->proven_optimal;
+    }
     ++(saves ? compared.faster : compared.kept);
   } else {
     CHECK(saves);
@@ -75,7 +80,6 @@ void CompareOne(const PlanningProblem& problem, Expected expected, int64_t most_
   CHECK(saves == !chosen->fitting.empty());
   if (!saves) return;
   CHECK_FALSE(chosen->proven_optimal);
-  CHECK(chosen->lower_bound_seconds == 0);
   compared.recomputing += recomputes;
   compared.sharding += chosen->plan.shards_optimizer;
   compared.replicated += chosen->plan.routes.size() > 1;
@@ -86,6 +90,8 @@ void CompareOne(const PlanningProblem& problem, Expected expected, int64_t most_
   compared.hosts += windows > 0 && problem.devices[0].host_memory > Bytes{0};
   const bool for_speed = absl::StrContains(chosen->fitting, "replicas share ");
   if (for_speed) CHECK(chosen->plan.shards_optimizer);
+  if (!for_speed) CHECK(chosen->lower_bound_seconds == 0);
+  CHECK(chosen->lower_bound_seconds <= *every.least_seconds * (1 + 1e-9));
   if (for_speed && absl::StartsWith(chosen->fitting, "replicas share ")) return;  // and saves nothing else
   CHECK_THAT(chosen->fitting,
              Catch::StartsWith(every.least_plain_seconds ? "the best plan found that saves no memory takes "
@@ -143,6 +149,7 @@ TEST_CASE("where plans fit that save nothing, one that saves is chosen if it is 
     CompareOne(TightProblem(seed, kAlone), Expected::kFastest, 200, compared);
   }
   CHECK(compared.kept > 5);
+  CHECK(compared.proven > compared.kept / 2);
   CHECK(compared.faster > 5);
   CHECK(compared.windows > 5);
 }
@@ -209,7 +216,7 @@ TEST_CASE("where nothing helps the refusal says what would still be needed") {
 }
 
 TEST_CASE("where memory keeps nothing from fitting nothing is saved but by replicas that are faster for it") {
-  int shared = 0;
+  int shared = 0, proven = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     RandomProblemOptions plenty;
@@ -222,10 +229,14 @@ TEST_CASE("where memory keeps nothing from fitting nothing is saved but by repli
     REQUIRE(after.ok());
     if (after->plan == before->plan) {
       CHECK(after->fitting.empty());
-      CHECK(after->proven_optimal == before->proven_optimal);
+      CHECK(before->proven_optimal);
+      proven += after->proven_optimal;
+      CHECK(after->lower_bound_seconds > 0);
       continue;
     }
     ++shared;
+    CHECK(after->lower_bound_seconds > 0);
+    CHECK(after->lower_bound_seconds <= after->step_seconds);
     CHECK_THAT(after->fitting, Catch::StartsWith("replicas share the optimizer's state"));
     CHECK(after->plan.shards_optimizer);
     CHECK(after->step_seconds < before->step_seconds);
@@ -234,6 +245,7 @@ TEST_CASE("where memory keeps nothing from fitting nothing is saved but by repli
     CheckValid(problem, after->plan);
   }
   CHECK(shared > 5);
+  CHECK(proven > 10);
 }
 
 TEST_CASE("pipelines that recompute or share the optimizer's state get an order of their own, too") {

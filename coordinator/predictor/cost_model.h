@@ -115,6 +115,9 @@ struct PlanningProblem {
   // How gradients are summed, if not by what the links predict to be fastest, and as what they travel.
   std::optional<CollectiveAlgorithm> forced_all_reduce;
   double wire_bytes_per_element = 4;  // 2: bf16
+  // Such a part of the time that sums of gradients take is charged: all, but where a bound is asked for that holds of plans whose other
+  // half of it hides behind first forwards.
+  double charged_part_of_sums = 1;
   // How the job has memory of devices sent.
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
   // Of messages between hosts; `links` were measured with it.

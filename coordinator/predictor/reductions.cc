@@ -165,6 +165,10 @@ int Reductions::GroupOf(const std::vector<int>& devices, int at_once) {
 }
 
 double Reductions::Seconds(int group, int64_t elements) {
+  return problem_.charged_part_of_sums * WholeSeconds(group, elements);
+}
+
+double Reductions::WholeSeconds(int group, int64_t elements) {
   if (groups_[group].many != nullptr) return groups_[group].many->SecondsOf(elements);
   const auto [entry, inserted] = groups_[group].seconds_by_elements.try_emplace(elements, 0);
   if (inserted) {

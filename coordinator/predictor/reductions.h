@@ -49,7 +49,7 @@ class Reductions {
   // A number for a set of devices (indices into PlanningProblem::devices, in any order), so many like which sum at once
   // on the same hosts (SumsAtOnce) and share their network cards.
   int GroupOf(const std::vector<int>& devices, int at_once = 1);
-  // To sum a vector of gradients of `elements` over a group, all being ready. 0 for a single device.
+  // To sum a vector of gradients of `elements` over a group, all being ready, as far as the problem charges it. 0 for a single device.
   double Seconds(int group, int64_t elements);
   // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
   // them.
@@ -101,6 +101,7 @@ class Reductions {
     std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
     std::map<std::pair<ExchangeKind, int64_t>, double> half_ring_seconds;  // by bytes
   };
+  double WholeSeconds(int group, int64_t elements);
   // Of a ring's first half, which scatters, or its second one, which gathers.
   double HalfRingSeconds(int group, ExchangeKind half, Bytes bytes);
   void FindHosts();
