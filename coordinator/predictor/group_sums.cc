@@ -180,7 +180,9 @@ GroupSums::Nest GroupSums::NestAlong(SumSamples& samples, std::vector<Boundary> 
       level.rings.push_back(RingOver(samples, devices, /*at_once=*/1));
     }
     const bool goes_further = shares_outer_ways_ && nest.boundaries.size() < boundaries_.size();
-    ways = from_hosts && b == 0 && !goes_further ? ways_out_ : 1;
+    ways = from_hosts && b == 0 ? ways_out_ : 1;
+    if (goes_further || (shares_outer_ways_ && b + 1 == nest.boundaries.size()))
+      ways = std::min(ways, 1.0 / at_once_);
   }
   std::vector<int> devices;
   for (const size_t first : firsts) devices.push_back(devices_[first]);

@@ -18,7 +18,8 @@ struct CollectiveProblem {
   // By member: how many network cards its host has, each of which sends a message and takes one in at a time, at the
   // full speed of a link; 0: not known. Empty: of none.
   std::vector<int> cards_of_member;
-  // How many groups like this one sum at once, with members on the same hosts: each has such a part of their cards.
+  // How many groups like this one sum at once, with members on the same hosts: each has such a part of their cards, and of what
+  // sites share.
   int groups_at_once = 1;
   // By member; equal numbers are at one site and share its way to other sites. Empty: all at one.
   std::vector<int> site_of_member;

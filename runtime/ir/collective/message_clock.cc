@@ -64,7 +64,8 @@ MessageClock::Cards MessageClock::Take(Ways& ways, int member, int other, Taken&
       return {};
     }
     taken.push_back({&ways.network_free[member], 1});
-    if (!site_.empty() && site_[member] != site_[other]) taken.push_back({&ways.site_free[site_[member]], 1});
+    if (!site_.empty() && site_[member] != site_[other])
+      taken.push_back({&ways.site_free[site_[member]], static_cast<double>(problem_.groups_at_once)});
     std::vector<double>& cards = ways.card_free[host_[member]];
     return cards.empty() ? Cards{} : Cards{&cards, card_factor_[host_[member]]};
   }
@@ -83,7 +84,10 @@ MessageClock::Times MessageClock::Send(int from, int to, const Cost& cost, const
   Taken taken;
   const Cards cards[] = {Take(out_, from, to, taken), Take(in_, to, from, taken)};
   double start = ready.first_seconds, slowest = 1;
-  for (const Way& way : taken) start = std::max(start, *way.free);
+  for (const Way& way : taken) {
+    start = std::max(start, *way.free);
+    slowest = std::max(slowest, way.factor);
+  }
   for (const Cards& of_host : cards) {
     if (of_host.free == nullptr) continue;
     // The one that has been free for the shortest time: who comes earlier finds the others.
