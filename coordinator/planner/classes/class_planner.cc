@@ -19,6 +19,7 @@
 #include "coordinator/planner/classes/judge_plans.h"
 #include "coordinator/planner/classes/lower_bound.h"
 #include "coordinator/planner/classes/order_plans.h"
+#include "coordinator/planner/classes/site_bound.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "runtime/base/stop_flag.h"
 
@@ -91,6 +92,7 @@ class Planning {
     best_.named_step_seconds = best_.step_seconds;
     if (problem_.constraints.synthesised_orders)
       OrderPasses(judge_, Moves(nullptr), std::move(starts_), Bundles(), stop_, best_);
+    TakeSiteIfFaster();
     return std::move(best_);
   }
 
@@ -111,6 +113,25 @@ class Planning {
     if (!used.empty() && used.size() < left.size()) TryAll(used);
     Improve();
     if (found_any() && !stopped()) Bound();
+  }
+
+  // Over the devices of one site alone plans are made for its own classes, sums and counts of replicas.
+  void TakeSiteIfFaster() {
+    for (const PlanningProblem& home : Homes(problem_)) {
+      if (stopped() || WorkSeconds(home) >= best_.step_seconds) continue;
+      absl::StatusOr<PlanByClass> at_home = PlanByClasses(home, stop_);
+      if (!at_home.ok()) continue;
+      best_.priced_shapes += at_home->priced_shapes;
+      best_.predicted_plans += at_home->predicted_plans;
+      const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(at_home->plan);
+      if (!predicted.ok() || predicted->step_seconds >= best_.step_seconds) continue;
+      best_.plan = std::move(at_home->plan);
+      best_.step_seconds = predicted->step_seconds;
+      best_.named_step_seconds = std::min(best_.named_step_seconds, at_home->named_step_seconds);
+      best_.lower_bound_seconds = std::min(best_.lower_bound_seconds, best_.named_step_seconds);
+      best_.summary = std::move(at_home->summary);
+      best_.orders = std::move(at_home->orders);
+    }
   }
 
   // Plans of so many replicas, which are taken to sum gradients as the most of them do and to have such a share of the
@@ -330,6 +351,16 @@ class Planning {
     best_.lower_bound_seconds =
         std::max(busy_seconds_, LowerBoundSeconds(problem_, classes_, memories_, known, layers_on_hosts_,
                                                   most_stages_, most_routes_, stop_));
+    // Of a site that could not keep up if it computed all the time no more need be known.
+    const auto at_home = [&](PlanningProblem home) {
+      if (WorkSeconds(home) >= best_.step_seconds) return best_.step_seconds;
+      home.constraints.synthesised_orders = false;
+      const absl::StatusOr<PlanByClass> plan = PlanByClasses(home, stop_);
+      if (absl::IsResourceExhausted(plan.status())) return best_.step_seconds;  // none fits there
+      return plan.ok() ? plan->lower_bound_seconds : 0;
+    };
+    best_.lower_bound_seconds =
+        std::max(best_.lower_bound_seconds, SiteBoundSeconds(problem_, best_.step_seconds, at_home));
   }
 
   // The tables of all classes and degrees, whose kinds are the same: of as many replicas, twice as many each time.

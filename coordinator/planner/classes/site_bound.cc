@@ -1,0 +1,111 @@
+#include "coordinator/planner/classes/site_bound.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/ir/link/link_rise.h"
+#include "runtime/ir/model/parameters.h"
+
+namespace medley {
+namespace {
+
+// Parts of vectors are whole elements.
+constexpr double kRounding = 1e-3;
+
+// Of links from each site to others.
+std::map<int, LinkRise> RisesBySite(const PlanningProblem& problem) {
+  std::map<int, LinkRise> rises;
+  for (const LinkedDevices& kind : KindsOfLinks(problem)) {
+    const int a = problem.devices[kind.a].site, b = problem.devices[kind.b].site;
+    if (a == b) continue;
+    for (const int site : {a, b}) rises[site].Cover(problem.links.Between(kind.a, kind.b));
+  }
+  return rises;
+}
+
+// A number of sequences, which all sizes of micro-batches divide that the batch can be cut into: there is none of others.
+int64_t WholeMicroBatches(const PlanningProblem& problem, double sequences) {
+  int64_t least = 1;
+  for (const int size : problem.micro_batch_sizes) {
+    if (DividesBatch(problem, size)) least = std::lcm<int64_t>(least, size);
+  }
+  return std::max<int64_t>(0, static_cast<int64_t>(sequences) / least * least);
+}
+
+// Of one layer and sequence, at the size of micro-batches that is the best; none: nothing was measured.
+double LeastLayerSeconds(const PlanningProblem& problem, const std::vector<BlockTimes>& times) {
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t size = 0; size < times.size(); ++size) {
+    if (DividesBatch(problem, problem.micro_batch_sizes[size]))
+      least = std::min(least, times[size].layer.Seconds() / problem.micro_batch_sizes[size]);
+  }
+  return least;
+}
+
+}  // namespace
+
+std::vector<PlanningProblem> Homes(const PlanningProblem& problem) {
+  std::map<int, std::vector<int>> devices_of_site;
+  for (size_t d = 0; d < problem.devices.size(); ++d)
+    devices_of_site[problem.devices[d].site].push_back(static_cast<int>(d));
+  std::vector<PlanningProblem> homes;
+  if (devices_of_site.size() < 2) return homes;
+  for (const auto& [site, devices] : devices_of_site) homes.push_back(OnDevices(problem, devices));
+  return homes;
+}
+
+double WorkSeconds(const PlanningProblem& problem) {
+  double layers_per_second = 0;
+  for (const DeviceCost& device : problem.devices) {
+    double least = LeastLayerSeconds(problem, device.times);
+    for (const ShareCost& cost : device.shares) {
+      const double width =
+          static_cast<double>(cost.share.feed_forward.size()) / problem.shape.model.feed_forward;
+      least = std::min(least, LeastLayerSeconds(problem, cost.times) / width);
+    }
+    layers_per_second += 1 / least;
+  }
+  return static_cast<double>(problem.shape.global_batch_sequences) * problem.shape.model.layers /
+         layers_per_second;
+}
+
+double SiteBoundSeconds(const PlanningProblem& problem, double known_seconds,
+                        absl::FunctionRef<double(const PlanningProblem& home)> at_home) {
+  std::vector<PlanningProblem> homes = Homes(problem);
+  if (homes.empty()) return 0;
+  double bytes_per_second = 0, fastest_bytes_per_second = 0;
+  for (const auto& [site, rise] : RisesBySite(problem)) {
+    // Small messages that come in no time would have to be counted.
+    if (rise.level_bytes > 0 || !(rise.bytes_per_second < std::numeric_limits<double>::infinity())) return 0;
+    bytes_per_second += rise.bytes_per_second;
+    fastest_bytes_per_second = std::max(fastest_bytes_per_second, rise.bytes_per_second);
+  }
+  Dtype narrowest = Dtype::kF32;
+  for (const DeviceCost& device : problem.devices) {
+    if (device.network_cards <= 0) return 0;
+    if (SizeOf(device.activations) < SizeOf(narrowest)) narrowest = device.activations;
+  }
+  // All of a vector over two sites or more comes into one of them.
+  const double summed_seconds =
+      (1 - kRounding) * problem.charged_part_of_sums * problem.wire_bytes_per_element *
+      static_cast<double>(ModelElements(problem.shape.model)) / fastest_bytes_per_second;
+  // An activation leaves a site, and a gradient another one or the same.
+  const double sequence_bytes = 2.0 * problem.shape.sequence * problem.shape.model.hidden *
+                                static_cast<double>(SizeOf(narrowest).value);
+  const double crossing = known_seconds * bytes_per_second / sequence_bytes;
+  double seconds = summed_seconds;
+  for (PlanningProblem& home : homes) {
+    home.shape.global_batch_sequences =
+        static_cast<int>(WholeMicroBatches(problem, home.shape.global_batch_sequences - crossing));
+    if (home.shape.global_batch_sequences == 0) return 0;
+    seconds = std::min(seconds, at_home(home));
+  }
+  return std::min(seconds, known_seconds);
+}
+
+}  // namespace medley

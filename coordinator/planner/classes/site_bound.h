@@ -1,0 +1,27 @@
+#pragma once
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "coordinator/predictor/cost_model.h"
+
+namespace medley {
+
+// A time before which no plan on devices of several sites does the whole batch, by what goes between sites; `known_seconds`: of some
+// plan, if that is less than what can be said. 0: nothing can be said.
+//
+// If at two sites there are whole routes, each parameter is held at both, and all gradients are summed over a site's way: F seconds.
+// Otherwise all routes but those within one site, its home, cross a way with each micro-batch, forwards and backwards. In known_seconds so few
+// sequences can do so that the home has nearly the whole batch to itself. So nothing takes less than F and what the best home takes for so
+// many sequences: `at_home`, a bound for devices of one site.
+//
+// Nothing is said of devices whose hosts' cards are not known: they are not predicted to share a way in sums.
+double SiteBoundSeconds(const PlanningProblem& problem, double known_seconds,
+                        absl::FunctionRef<double(const PlanningProblem& home)> at_home);
+
+// The devices of each site by themselves, where there are several.
+std::vector<PlanningProblem> Homes(const PlanningProblem& problem);
+
+// What all devices take for the layers of a whole batch if they compute all the time, each as wide a part of them as it is fastest at.
+double WorkSeconds(const PlanningProblem& problem);
+
+}  // namespace medley

@@ -1,0 +1,108 @@
+#include "coordinator/planner/classes/site_bound.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <vector>
+
+#include "coordinator/planner/classes/many_devices.h"
+#include "runtime/ir/model/parameters.h"
+
+namespace medley {
+namespace {
+
+constexpr double kKnownSeconds = 100;
+
+// Devices of two kinds at two sites, joined by links of so many bytes a second.
+PlanningProblem TwoSites(double bytes_per_second) {
+  PlanningProblem problem = ManyDevices(3, 24);
+  problem.shape.global_batch_sequences = 4000;
+  std::vector<int> ends, hosts;
+  for (DeviceCost& device : problem.devices) {
+    device.network_cards = 1;
+    device.site = device.kind == "kind 0" ? 0 : 1;
+    ends.push_back(device.site);
+    hosts.push_back(device.host);
+  }
+  problem.links = DeviceLinks(ends, hosts, 2);
+  const LinkModel fast = LinkModel::Line(0, 1e12), between = LinkModel::Line(1e-3, bytes_per_second);
+  for (const int site : {0, 1}) {
+    problem.links.SetWithinHosts(site, site, {fast, fast});
+    problem.links.SetBetweenHosts(site, site, {fast, fast});
+  }
+  problem.links.SetBetweenHosts(0, 1, {between, between});
+  return problem;
+}
+
+double SequenceBytes(const PlanningProblem& problem) {
+  return 4.0 * problem.shape.sequence * problem.shape.model.hidden;
+}
+
+TEST_CASE("nothing is faster than the best home, or than what sums over all sites take") {
+  const PlanningProblem reference = TwoSites(1);
+  const double summed_bytes = 4.0 * static_cast<double>(ModelElements(reference.shape.model));
+  std::vector<int> batches;
+  const auto bound = [&](double bytes_per_second, const std::vector<double>& at_homes) {
+    batches.clear();
+    return SiteBoundSeconds(TwoSites(bytes_per_second), kKnownSeconds, [&](const PlanningProblem& home) {
+      for (const DeviceCost& device : home.devices) CHECK(device.site == home.devices[0].site);
+      batches.push_back(home.shape.global_batch_sequences);
+      return at_homes[home.devices[0].site];
+    });
+  };
+  // By so slow a way sums take more than 70 s, in which a few sequences cross.
+  const double slow = summed_bytes / 70;
+  CHECK(bound(slow, {50, 60}) == 50);
+  CHECK(bound(slow, {60, 50}) == 50);
+  REQUIRE(batches.size() == 2);
+  const double crossing = kKnownSeconds * 2 * slow / (2 * SequenceBytes(reference));
+  const int batch = reference.shape.global_batch_sequences;
+  for (const int left : batches) {
+    CHECK(left <= batch - crossing);
+    CHECK(left > batch - crossing - 4);  // the largest micro-batch
+    CHECK(left % 4 == 0);
+  }
+  CHECK(bound(slow, {90, 80}) == Approx(70).epsilon(0.002));
+  CHECK(bound(slow, {90, 200}) == Approx(70).epsilon(0.002));
+  CHECK(bound(summed_bytes / 1000, {500, 600}) == kKnownSeconds);
+  // So many cross that a home may have nothing to do.
+  CHECK(bound(1e9, {50, 60}) == 0);
+}
+
+TEST_CASE("of one site, or where messages may come in no time or share nothing, nothing is said") {
+  const auto any = [](const PlanningProblem&) { return 1.0; };
+  CHECK(SiteBoundSeconds(TwoSites(1e4), kKnownSeconds, any) == 1);
+  PlanningProblem problem = TwoSites(1e4);
+  for (DeviceCost& device : problem.devices) device.site = 0;
+  CHECK(SiteBoundSeconds(problem, kKnownSeconds, any) == 0);
+  problem = TwoSites(1e4);
+  problem.devices[5].network_cards = 0;
+  CHECK(SiteBoundSeconds(problem, kKnownSeconds, any) == 0);
+  problem = TwoSites(1e4);
+  LinkModel level = LinkModel::Line(1e-3, 1e4);
+  level.points.insert(level.points.begin() + 1, {16, level.points.front().seconds});
+  problem.links.SetBetweenHosts(0, 1, {level, level});
+  CHECK(SiteBoundSeconds(problem, kKnownSeconds, any) == 0);
+  problem = TwoSites(std::numeric_limits<double>::infinity());
+  CHECK(SiteBoundSeconds(problem, kKnownSeconds, any) == 0);
+}
+
+TEST_CASE("no site does its work sooner than if all devices computed all the time") {
+  PlanningProblem problem = TwoSites(1e4);
+  const double seconds = WorkSeconds(problem);
+  CHECK(seconds > 0);
+  problem.shape.global_batch_sequences *= 2;
+  CHECK(WorkSeconds(problem) == Approx(2 * seconds));
+  double of_one =
+      std::numeric_limits<double>::infinity();  // sequences of the first device, whole or in shares
+  problem.devices.resize(1);
+  for (size_t size = 0; size < problem.micro_batch_sizes.size(); ++size) {
+    const double layer = problem.devices[0].times[size].layer.Seconds();
+    of_one = std::min(of_one, layer * problem.shape.model.layers / problem.micro_batch_sizes[size]);
+  }
+  CHECK(WorkSeconds(problem) <= problem.shape.global_batch_sequences * of_one * (1 + 1e-9));
+  problem.devices[0].shares.clear();
+  CHECK(WorkSeconds(problem) == Approx(problem.shape.global_batch_sequences * of_one));
+}
+
+}  // namespace
+}  // namespace medley
