@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Devices of plans whose prediction, of which alike routes are simulated once, is held against the simulation of all.
-constexpr size_t kMostSimulatedWhole = 1024;
+constexpr int kMostSimulatedWhole = 1024;
 
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -120,9 +120,13 @@ void Report(const std::string& name, const PlanningProblem& problem) {
   std::printf("step_seconds_%s %.4f\n", name.c_str(), plan->step_seconds);
   std::printf("step_seconds_1f1b_%s %.4f\n", name.c_str(), plan->named_step_seconds);
   std::printf("gap_%s %.4f\n", name.c_str(), plan->named_step_seconds / plan->lower_bound_seconds - 1);
-  if (problem.devices.size() <= kMostSimulatedWhole) {
-    const absl::StatusOr<double> whole = PredictStepSeconds(problem, plan->plan);
-    if (whole.ok()) std::printf("by_kinds_over_whole_%s %.5f\n", name.c_str(), plan->step_seconds / *whole);
+  if (static_cast<int>(problem.devices.size()) <= kMostSimulatedWhole) {
+    const auto predicted = [&](int most_simulated) {
+      return PredictStepSeconds(problem, plan->plan, most_simulated).value_or(0);
+    };
+    const double whole = predicted(kMostSimulatedWhole);
+    std::printf("by_kinds_over_whole_%s %.5f\n", name.c_str(), plan->step_seconds / whole);
+    std::printf("by_stand_ins_over_whole_%s %.5f\n", name.c_str(), predicted(0) / whole);
   }
   std::printf("priced_%s %lld\n", name.c_str(), static_cast<long long>(plan->priced_shapes));
   std::printf("summary_%s %s\n", name.c_str(), plan->summary.c_str());
