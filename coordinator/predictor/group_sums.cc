@@ -20,6 +20,7 @@ constexpr int kMostTold = 8;
 constexpr double kSizesOfOctave = 2;
 // Of hosts that are made up in many ways, some.
 constexpr size_t kMostHosts = 8;
+constexpr int kMostLookedAt = 64, kMostLookedAtInTurn = 256;
 
 }  // namespace
 
@@ -81,7 +82,8 @@ double GroupSums::Ring::Seconds(double elements) const {
 }
 
 GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once)
-    : problem_(samples.problem()),
+    : samples_(samples),
+      problem_(samples.problem()),
       devices_(std::move(devices)),
       most_exact_(most_exact),
       at_once_(at_once),
@@ -221,14 +223,21 @@ GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveA
   // Without boundaries a hierarchy is a ring.
   if (wanted(CollectiveAlgorithm::kRing) || nests_.empty())
     consider({fastest.algorithm, nullptr, ring_.Seconds(static_cast<double>(elements))});
-  if (halves && wanted(CollectiveAlgorithm::kHalvingDoubling))
-    consider({CollectiveAlgorithm::kHalvingDoubling, nullptr, HalvingDoublingSeconds(elements)});
   if (halves && wanted(CollectiveAlgorithm::kTree))
     consider({CollectiveAlgorithm::kTree, nullptr, TreeSeconds(elements)});
   if (wanted(CollectiveAlgorithm::kHierarchical)) {
     for (const Nest& nest : nests_)
       consider({CollectiveAlgorithm::kHierarchical, &nest, NestSeconds(nest, elements)});
   }
+  if (!halves || !wanted(CollectiveAlgorithm::kHalvingDoubling)) return fastest;
+  Way halving{CollectiveAlgorithm::kHalvingDoubling, nullptr, HalvingDoublingSeconds(elements)};
+  // Who of several on a host crosses how often then is looked at where that is not too many, and only if it would decide; most of all where
+  // they take turns on its way out, for nobody knows its cards.
+  const bool takes_turns = problem_.devices[devices_.front()].network_cards == 0;
+  const int most = takes_turns ? kMostLookedAtInTurn : kMostLookedAt;
+  if (!algorithm && shows_hosts_ && members() <= most && halving.seconds < fastest.seconds)
+    halving.seconds = samples_.Of(devices_, members(), at_once_).Seconds(elements, halving.algorithm);
+  consider(halving);
   return fastest;
 }
 

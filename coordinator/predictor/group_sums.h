@@ -111,6 +111,7 @@ class GroupSums {
   double TreeSeconds(int64_t elements);
   double NestSeconds(const Nest& nest, int64_t elements) const;
 
+  SumSamples& samples_;
   const PlanningProblem& problem_;
   std::vector<int> devices_;
   const int most_exact_, at_once_;

@@ -391,7 +391,20 @@ void ReportSailor(const std::string& data, const std::string& name) {
   std::printf("vs_sailor_%s %.4f\n", name.c_str(), theirs->step_seconds / ours->step_seconds);
   std::printf("gap_sailor_%s %.4f\n", name.c_str(), ours->named_step_seconds / ours->lower_bound_seconds - 1);
   std::printf("summary_sailor_%s %s\n", name.c_str(), ours->summary.c_str());
-  std::printf("plan_sailor_%s %s\n", name.c_str(), AsSailorsJson(cluster.problem(), ours->plan).c_str());
+  const absl::StatusOr<double> whole = PredictStepSeconds(cluster.problem(), ours->plan, kMostSimulatedWhole);
+  if (whole.ok())
+    std::printf("by_kinds_over_whole_sailor_%s %.5f\n", name.c_str(), ours->step_seconds / *whole);
+  // Its own simulator knows no order but 1F1B, which it takes any other for, and no routes that share units.
+  Plan for_theirs = ours->plan;
+  if (!PassesEachUnitOnce(for_theirs)) {
+    PlanningProblem named = cluster.problem();
+    named.constraints.synthesised_orders = false;
+    const absl::StatusOr<PlanByClass> best = PlanByClasses(named);
+    if (!best.ok()) return;
+    for_theirs = best->plan;
+    std::printf("summary_1f1b_sailor_%s %s\n", name.c_str(), best->summary.c_str());
+  }
+  std::printf("plan_sailor_%s %s\n", name.c_str(), AsSailorsJson(cluster.problem(), for_theirs).c_str());
 }
 
 }  // namespace
