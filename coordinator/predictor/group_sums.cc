@@ -21,6 +21,10 @@ constexpr double kSizesOfOctave = 2;
 // Of hosts that are made up in many ways, some.
 constexpr size_t kMostHosts = 8;
 constexpr int kMostLookedAt = 64, kMostLookedAtInTurn = 256;
+// An algorithm that few tell so much slower than another one may be faster.
+constexpr double kMayDecide = 1.6;
+// Hosts may be filled in so many ways that few of so many members tell less than it takes to look at all.
+constexpr int kMostWhole = 48;
 
 }  // namespace
 
@@ -88,7 +92,8 @@ GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exa
       most_exact_(most_exact),
       at_once_(at_once),
       whole_(&samples.Of(devices_, most_exact, at_once)) {
-  if (static_cast<int>(devices_.size()) <= most_exact) return;
+  if (members() <= most_exact) exact_ = whole_;
+  if (exact_ != nullptr) return;
   half_ = &samples.Of(devices_, most_exact / 2, at_once);
   three_ = &samples.Of(devices_, 3, at_once);
   two_ = &samples.Of(devices_, 2, at_once);
@@ -99,7 +104,8 @@ GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exa
     return problem_.links.EndOf(devices_[a]) < problem_.links.EndOf(devices_[b]);
   });
   FindBoundaries();
-  if (boundaries_.empty()) return;
+  if (shows_hosts_ && members() <= kMostWhole) exact_ = &samples.Of(devices_, members(), at_once);
+  if (boundaries_.empty() || exact_ != nullptr) return;
   nests_.push_back(NestAlong(samples, boundaries_, shows_hosts_));
   for (size_t b = 0; boundaries_.size() > 1 && b < boundaries_.size(); ++b)
     nests_.push_back(NestAlong(samples, {boundaries_[b]}, shows_hosts_ && b == 0));
@@ -210,8 +216,8 @@ double GroupSums::SecondsOf(int64_t elements) {
 }
 
 GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
-  if (half_ == nullptr)
-    return {algorithm.value_or(CollectiveAlgorithm::kRing), nullptr, whole_->Seconds(elements, algorithm)};
+  if (exact_ != nullptr)
+    return {algorithm.value_or(CollectiveAlgorithm::kRing), nullptr, exact_->Seconds(elements, algorithm)};
   Way fastest{algorithm.value_or(CollectiveAlgorithm::kRing), nullptr,
               std::numeric_limits<double>::infinity()};
   const auto consider = [&](const Way& way) {
@@ -235,7 +241,7 @@ GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveA
   // they take turns on its way out, for nobody knows its cards.
   const bool takes_turns = problem_.devices[devices_.front()].network_cards == 0;
   const int most = takes_turns ? kMostLookedAtInTurn : kMostLookedAt;
-  if (!algorithm && shows_hosts_ && members() <= most && halving.seconds < fastest.seconds)
+  if (!algorithm && shows_hosts_ && members() <= most && halving.seconds < kMayDecide * fastest.seconds)
     halving.seconds = samples_.Of(devices_, members(), at_once_).Seconds(elements, halving.algorithm);
   consider(halving);
   return fastest;
@@ -297,7 +303,7 @@ double GroupSums::NestSeconds(const Nest& nest, int64_t elements) const {
 }
 
 CollectiveChoice GroupSums::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
-  if (half_ == nullptr) return whole_->Choose(elements, algorithm);
+  if (exact_ != nullptr) return exact_->Choose(elements, algorithm);
   const Way way = FastestWay(elements, algorithm ? algorithm : problem_.forced_all_reduce);
   // A ring, too, keeps to hosts.
   CollectiveChoice choice{way.algorithm,

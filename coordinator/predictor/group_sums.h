@@ -60,7 +60,7 @@ constexpr int kMostSummed = 16;
 
 // What sums of gradients take over one set of devices that may be large.
 //
-// Of more than `most_exact` members nothing is run through message by message. A ring's rounds are those of a ring over some
+// Of more than `most_exact` members, or where hosts have several of some dozens more, nothing is run through message by message. A ring's rounds are those of a ring over some
 // of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
 // levels: within hosts or what the links show to be together, then over one member of each, and so on, as
 // HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a site by one way.
@@ -116,7 +116,7 @@ class GroupSums {
   std::vector<int> devices_;
   const int most_exact_, at_once_;
   SumSample* whole_ = nullptr;  // of most_exact, or all
-  // Of more than most_exact:
+  SumSample* exact_ = nullptr;  // of all; null: some have to tell of them
   SumSample *half_ = nullptr, *three_ = nullptr, *two_ = nullptr;
   Ring ring_;
   std::vector<int>
