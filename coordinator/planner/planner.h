@@ -42,11 +42,11 @@ constexpr size_t kMostSearchedDevices = 16;
 struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
-  // No valid plan with a named schedule and whole micro-batches, whose units share no optimizer's state, is predicted to be faster than this; where the plan chosen has an
-  // order of its own, no plan in any order. 0: not known, as of searched plans with orders of their own.
+  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this, by classes none whose units share no optimizer's state; where the plan
+  // chosen has an order of its own, no plan in any order. 0: not known, as of searched plans with orders of their own.
   double lower_bound_seconds = 0;
-  // The search was exhausted within its limits. Of plans with a synthesised order nothing is known: what is
-  // proven is proven of those with named schedules.
+  // The search was exhausted within its limits, and none that it did not look at because its replicas would share the optimizer's state
+  // could be faster by a thousandth. Of plans with a synthesised order nothing is known: what is proven is proven of those with named schedules.
   bool proven_optimal = false;
   int64_t simulated_plans = 0;
   // What the plan does to fit the memory, why, what that saves and costs, and how far it was searched, for people;
@@ -69,7 +69,7 @@ struct ChosenPlan {
 // of it, and lower_bound_seconds is 0. `fitting` says so, and what it brings that such units cut micro-batches into parts.
 //
 // Where constraints allow to save memory, replicas share the optimizer's state, or all that they have of layers, where that is predicted
-// to be faster by more than half a per cent (chosen_sharding.h); `fitting` says so. A search proves nothing of plans that do.
+// to be faster (chosen_sharding.h); `fitting` says so.
 //
 // Where one fits, and memory keeps others from fitting, plans of units of one device are looked for that do so, and the
 // fastest is chosen if it is faster than all that was found without. `fitting` says so.
