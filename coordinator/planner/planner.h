@@ -42,7 +42,7 @@ constexpr size_t kMostSearchedDevices = 16;
 struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
-  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this, by classes none whose units share no optimizer's state; where the plan
+  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this; where the plan
   // chosen has an order of its own, no plan in any order. 0: not known, as of searched plans with orders of their own.
   double lower_bound_seconds = 0;
   // The search was exhausted within its limits, and none that it did not look at because its replicas would share the optimizer's state

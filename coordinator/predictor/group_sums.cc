@@ -227,7 +227,7 @@ GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveA
   // Cut in halves, parts lie across each other; who then crosses a shared way how often, few do not tell.
   const bool halves = algorithm.has_value() || !shares_outer_ways_ || IsPowerOfTwo();
   // Without boundaries a hierarchy is a ring.
-  if (wanted(CollectiveAlgorithm::kRing) || nests_.empty())
+  if (wanted(CollectiveAlgorithm::kRing) || (wanted(CollectiveAlgorithm::kHierarchical) && nests_.empty()))
     consider({fastest.algorithm, nullptr, ring_.Seconds(static_cast<double>(elements))});
   if (halves && wanted(CollectiveAlgorithm::kTree))
     consider({CollectiveAlgorithm::kTree, nullptr, TreeSeconds(elements)});

@@ -60,8 +60,8 @@ constexpr int kMostSummed = 16;
 
 // What sums of gradients take over one set of devices that may be large.
 //
-// Of more than `most_exact` members, or where hosts have several of some dozens more, nothing is run through message by message. A ring's rounds are those of a ring over some
-// of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
+// Of more than `most_exact` members, or of some dozens more where hosts have several, nothing is run through message by
+// message. A ring's rounds are those of a ring over some of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
 // levels: within hosts or what the links show to be together, then over one member of each, and so on, as
 // HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a site by one way.
 class GroupSums {
@@ -119,8 +119,8 @@ class GroupSums {
   SumSample* exact_ = nullptr;  // of all; null: some have to tell of them
   SumSample *half_ = nullptr, *three_ = nullptr, *two_ = nullptr;
   Ring ring_;
-  std::vector<int>
-      order_;  // places in devices_, those of an end side by side: neighbours in a ring reach each other alike
+  // Places in devices_, those of an end side by side: neighbours in a ring reach each other alike.
+  std::vector<int> order_;
   std::vector<Boundary> boundaries_;
   bool shows_hosts_ = false;        // the first boundary is that of the hosts
   bool shares_outer_ways_ = false;  // what leaves a part of a further boundary takes turns

@@ -317,6 +317,21 @@ TEST_CASE("a group of more than are looked at pair by pair is chosen for by some
   const CollectiveChoice forced = reductions.Choose(devices, 1 << 23, 1, CollectiveAlgorithm::kTree);
   CHECK(forced.algorithm == CollectiveAlgorithm::kTree);
   CHECK(forced.predicted_seconds > choice.predicted_seconds);
+
+  // Where nothing sets parts apart.
+  for (int d = 0; d < 320; ++d) problem.devices[d].host = d;
+  problem.links = DeviceLinks(std::vector<int>(320, 0), devices, 1);
+  problem.links.SetBetweenHosts(0, 0, Link(1e-5, 1e10));
+  Reductions flat(problem);
+  CHECK(!flat.Nests(devices));
+  const auto seconds = [&](CollectiveAlgorithm algorithm) {
+    const CollectiveChoice one = flat.Choose(devices, 1 << 23, 1, algorithm);
+    CHECK(one.algorithm == algorithm);
+    return one.predicted_seconds;
+  };
+  CHECK(seconds(CollectiveAlgorithm::kHierarchical) == seconds(CollectiveAlgorithm::kRing));
+  CHECK(seconds(CollectiveAlgorithm::kTree) > seconds(CollectiveAlgorithm::kRing));
+  CHECK(seconds(CollectiveAlgorithm::kHalvingDoubling) > seconds(CollectiveAlgorithm::kRing));
 }
 
 TEST_CASE("every slice that several units hold has its reduction, once") {
