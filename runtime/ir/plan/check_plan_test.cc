@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/memory.h"
 
@@ -51,6 +53,31 @@ TEST_CASE("layers in host memory are held against what their host has of it, whe
                                     FormatBytes(of_b + of_c - Bytes{1}));
   site.host_by_device["c/0"].host = "z";
   CHECK(CheckPlan(plan, kShape, site).empty());
+}
+
+TEST_CASE("of hundreds of ranks that need the same the one is convicted whose device has less") {
+  constexpr int kRoutes = 600;
+  TrainingShape shape = kShape;
+  shape.global_batch_sequences = 2 * kRoutes;
+  Plan plan;
+  PlanSite site;
+  for (int r = 0; r < kRoutes; ++r) {
+    const std::string device = absl::StrCat("n", r, "/0");
+    plan.units.push_back({{device}, {{0, 6}}});
+    plan.routes.push_back({{r}, 1, 2});
+    site.room_by_device[device].memory = MemoryOfRank(Good(), 2, kShape).total();
+  }
+  for (const bool shards : {false, true}) {
+    plan.shards_optimizer = shards;
+    CHECK(CheckPlan(plan, shape, site).empty());
+    PlanSite tight = site;
+    tight.room_by_device["n417/0"].memory = MemoryOfRank(plan, 417, shape).total() - Bytes{1};
+    const std::vector<PlanViolation> violations = CheckPlan(plan, shape, tight);
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].kind == Kind::kMemory);
+    CHECK_THAT(violations[0].detail,
+               Catch::StartsWith("units[417]: needs ") && Catch::Contains(" on n417/0"));
+  }
 }
 
 TEST_CASE("a plan in order is not convicted, whatever its units' order") {
