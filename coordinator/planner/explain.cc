@@ -209,10 +209,9 @@ std::map<std::string, Rank> RanksByDevice(const Plan& plan) {
   return rank_of;
 }
 
-std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const Plan& plan,
-                                           const StepPrediction& prediction,
+std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const StepPrediction& prediction,
+                                           const std::map<std::string, Rank>& rank_of,
                                            const std::vector<RankWork>& works) {
-  const std::map<std::string, Rank> rank_of = RanksByDevice(plan);
   std::vector<Explanation::Device> devices;
   for (const DeviceCost& cost : problem.devices) {
     Explanation::Device& device = devices.emplace_back();
@@ -236,9 +235,9 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
   return devices;
 }
 
-std::vector<Explanation::Kind> KindsOf(const Plan& plan, const std::vector<Explanation::Device>& devices,
+std::vector<Explanation::Kind> KindsOf(const std::vector<Explanation::Device>& devices,
+                                       const std::map<std::string, Rank>& rank_of,
                                        const std::vector<RankWork>& works) {
-  const std::map<std::string, Rank> rank_of = RanksByDevice(plan);
   double all_flops = 0;
   for (const RankWork& work : works) all_flops += work.forward_flops;
   std::vector<Explanation::Kind> kinds;
@@ -424,8 +423,9 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   Explanation explanation;
   explanation.step_seconds = prediction.step_seconds;
   const std::vector<RankWork> works = WorkOfRanks(problem, plan, prediction);
-  explanation.devices = DevicesOf(problem, plan, prediction, works);
-  explanation.kinds = KindsOf(plan, explanation.devices, works);
+  const std::map<std::string, Rank> rank_of = RanksByDevice(plan);
+  explanation.devices = DevicesOf(problem, prediction, rank_of, works);
+  explanation.kinds = KindsOf(explanation.devices, rank_of, works);
   double busy_share = 0;
   for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
   explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.ranks.size());

@@ -94,10 +94,6 @@ GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exa
       whole_(&samples.Of(devices_, most_exact, at_once)) {
   if (members() <= most_exact) exact_ = whole_;
   if (exact_ != nullptr) return;
-  half_ = &samples.Of(devices_, most_exact / 2, at_once);
-  three_ = &samples.Of(devices_, 3, at_once);
-  two_ = &samples.Of(devices_, 2, at_once);
-  ring_ = RingOver(samples, devices_, at_once);
   order_.resize(devices_.size());
   std::iota(order_.begin(), order_.end(), 0);
   std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
@@ -105,14 +101,19 @@ GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exa
   });
   FindBoundaries();
   if (shows_hosts_ && members() <= kMostWhole) exact_ = &samples.Of(devices_, members(), at_once);
-  if (boundaries_.empty() || exact_ != nullptr) return;
-  nests_.push_back(NestAlong(samples, boundaries_, shows_hosts_));
+  if (exact_ != nullptr) return;
+  half_ = &samples.Of(devices_, most_exact / 2, at_once);
+  three_ = &samples.Of(devices_, 3, at_once);
+  two_ = &samples.Of(devices_, 2, at_once);
+  ring_ = RingOver(devices_, at_once);
+  if (boundaries_.empty()) return;
+  nests_.push_back(NestAlong(boundaries_, shows_hosts_));
   for (size_t b = 0; boundaries_.size() > 1 && b < boundaries_.size(); ++b)
-    nests_.push_back(NestAlong(samples, {boundaries_[b]}, shows_hosts_ && b == 0));
+    nests_.push_back(NestAlong({boundaries_[b]}, shows_hosts_ && b == 0));
 }
 
-GroupSums::Ring GroupSums::RingOver(SumSamples& samples, const std::vector<int>& devices, int at_once) const {
-  return {&samples.Of(devices, most_exact_, at_once), static_cast<int>(devices.size())};
+GroupSums::Ring GroupSums::RingOver(const std::vector<int>& devices, int at_once) const {
+  return {&samples_.Of(devices, most_exact_, at_once), static_cast<int>(devices.size())};
 }
 
 void GroupSums::FindBoundaries() {
@@ -163,8 +164,7 @@ void GroupSums::FindBoundaries() {
     shares_outer_ways_ = !std::all_of(devices_.begin(), devices_.end(), is_of_first_site);
 }
 
-GroupSums::Nest GroupSums::NestAlong(SumSamples& samples, std::vector<Boundary> boundaries,
-                                     bool from_hosts) const {
+GroupSums::Nest GroupSums::NestAlong(std::vector<Boundary> boundaries, bool from_hosts) const {
   Nest nest{std::move(boundaries), {}};
   std::vector<size_t> firsts(devices_.size());  // of the parts so far, places in devices_
   std::iota(firsts.begin(), firsts.end(), 0);
@@ -185,7 +185,7 @@ GroupSums::Nest GroupSums::NestAlong(SumSamples& samples, std::vector<Boundary> 
       }
       if (devices.size() < 2 || known.size() == kMostHosts || !known.insert(std::move(make_up)).second)
         continue;
-      level.rings.push_back(RingOver(samples, devices, /*at_once=*/1));
+      level.rings.push_back(RingOver(devices, /*at_once=*/1));
     }
     const bool goes_further = shares_outer_ways_ && nest.boundaries.size() < boundaries_.size();
     ways = from_hosts && b == 0 ? ways_out_ : 1;
@@ -194,7 +194,7 @@ GroupSums::Nest GroupSums::NestAlong(SumSamples& samples, std::vector<Boundary> 
   }
   std::vector<int> devices;
   for (const size_t first : firsts) devices.push_back(devices_[first]);
-  nest.levels.push_back({{RingOver(samples, devices, /*at_once=*/1)}, ways});
+  nest.levels.push_back({{RingOver(devices, /*at_once=*/1)}, ways});
   return nest;
 }
 

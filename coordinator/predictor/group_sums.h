@@ -103,8 +103,8 @@ class GroupSums {
 
   // Hosts, where they count, and what shows in the links of some devices.
   void FindBoundaries();
-  Nest NestAlong(SumSamples& samples, std::vector<Boundary> boundaries, bool from_hosts) const;
-  Ring RingOver(SumSamples& samples, const std::vector<int>& devices, int at_once) const;
+  Nest NestAlong(std::vector<Boundary> boundaries, bool from_hosts) const;
+  Ring RingOver(const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   bool IsPowerOfTwo() const { return (devices_.size() & (devices_.size() - 1)) == 0; }
   double HalvingDoublingSeconds(int64_t elements);

@@ -26,7 +26,7 @@ struct RankPrediction {
 struct StepPrediction {
   double step_seconds = 0;
   std::vector<RankPrediction> ranks;  // in their order
-  // Of each rank the first one whose figures are its own, too, but for its device: itself, where all were simulated.
+  // Of each rank one whose figures are its own, too, but for its device: itself, where all were simulated.
   std::vector<Rank> stand_ins;
   double tokens_per_second = 0;
 };

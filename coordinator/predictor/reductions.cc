@@ -316,7 +316,7 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
   std::vector<ReductionChoice> reductions;
   std::set<std::pair<std::vector<Rank>, int64_t>> seen;
   // Ranks that do the same hold the same with the same others.
-  const std::vector<Rank> stand_ins = StandInsOf(plan, [](const std::vector<int>&) { return std::string(); });
+  const std::vector<Rank> stand_ins = StandInsOf(plan);
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
     if (stand_ins[rank] != rank) continue;
     for (const GradientSlice& slice : SlicesOf(plan, rank, problem.shape.model)) {

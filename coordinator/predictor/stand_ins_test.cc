@@ -85,23 +85,33 @@ struct ManyTimes {
   Plan plan;
 };
 
+// Of all ranks, and of those that tell of others.
+struct BothWays {
+  BothWays(const PlanningProblem& problem, const Plan& plan) {
+    const auto predicted_whole = PredictStep(problem, plan);
+    const auto predicted_some = PredictStep(problem, plan, /*most_simulated=*/0);
+    REQUIRE(predicted_whole.status().ToString() == "OK");
+    REQUIRE(predicted_some.status().ToString() == "OK");
+    whole = *predicted_whole;
+    some = *predicted_some;
+  }
+  StepPrediction whole, some;
+};
+
 TEST_CASE("ranks that do the same are simulated once for all, with the times that each has") {
   int compared = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const ManyTimes many(seed, /*copies=*/3, /*cards=*/0);
     if (!many.is_known) continue;
     INFO("seed " << seed << ", " << Describe(many.plan));
-    const auto whole = PredictStep(many.problem, many.plan);
-    const auto some = PredictStep(many.problem, many.plan, /*most_simulated=*/0);
-    REQUIRE(whole.status().ToString() == "OK");
-    REQUIRE(some.status().ToString() == "OK");
+    const auto [whole, some] = BothWays(many.problem, many.plan);
     ++compared;
-    const std::set<Rank> simulated(some->stand_ins.begin(), some->stand_ins.end());
+    const std::set<Rank> simulated(some.stand_ins.begin(), some.stand_ins.end());
     // One copy, or two where one of them answers for norms of what all hold.
     CHECK(simulated.size() <= 2 * static_cast<size_t>(many.devices_once));
-    CHECK(some->step_seconds == Approx(whole->step_seconds).epsilon(kSame));
+    CHECK(some.step_seconds == Approx(whole.step_seconds).epsilon(kSame));
     for (Rank rank = 0; rank < RankCount(many.plan); ++rank) {
-      const RankPrediction &one = some->ranks[rank], &other = whole->ranks[rank];
+      const RankPrediction &one = some.ranks[rank], &other = whole.ranks[rank];
       CHECK(one.device == other.device);
       CHECK(one.busy_seconds == Approx(other.busy_seconds).epsilon(kSame));
       // Shares of the optimizer's state are cut into whole elements.
@@ -109,9 +119,9 @@ TEST_CASE("ranks that do the same are simulated once for all, with the times tha
       REQUIRE(one.timeline.size() == other.timeline.size());
       for (size_t i = 0; i < one.timeline.size(); ++i) {
         CHECK(one.timeline[i].start_seconds ==
-              Approx(other.timeline[i].start_seconds).margin(kSame * whole->step_seconds));
+              Approx(other.timeline[i].start_seconds).margin(kSame * whole.step_seconds));
         CHECK(one.timeline[i].end_seconds ==
-              Approx(other.timeline[i].end_seconds).margin(kSame * whole->step_seconds));
+              Approx(other.timeline[i].end_seconds).margin(kSame * whole.step_seconds));
       }
     }
   }
@@ -137,12 +147,9 @@ TEST_CASE("messages of those that are not simulated take their part of what they
     problem.links = DeviceLinks(ends, hosts, many.devices_once);
     for (LinkCost& link : problem.links.each())
       link = {LinkModel::Line(0.02, 300), LinkModel::Line(0.01, 2000)};
-    const auto whole = PredictStepSeconds(problem, many.plan);
-    const auto some = PredictStepSeconds(problem, many.plan, /*most_simulated=*/0);
-    REQUIRE(whole.status().ToString() == "OK");
-    REQUIRE(some.status().ToString() == "OK");
+    const auto [whole, some] = BothWays(problem, many.plan);
     ++compared;
-    CHECK(*some == Approx(*whole).epsilon(0.02));
+    CHECK(some.step_seconds == Approx(whole.step_seconds).epsilon(0.02));
   }
   CHECK(compared > 30);
 }
@@ -153,12 +160,9 @@ TEST_CASE("sums over more than are chosen for one by one are nearly as they woul
     const ManyTimes many(seed, /*copies=*/80, /*cards=*/static_cast<int>(seed % 3));
     if (!many.is_known || many.devices_once > 3) continue;
     INFO("seed " << seed << ", " << many.devices_once << " devices, 80 times");
-    const auto whole = PredictStepSeconds(many.problem, many.plan);
-    const auto some = PredictStepSeconds(many.problem, many.plan, /*most_simulated=*/0);
-    REQUIRE(whole.status().ToString() == "OK");
-    REQUIRE(some.status().ToString() == "OK");
+    const auto [whole, some] = BothWays(many.problem, many.plan);
     ++compared;
-    CHECK(*some == Approx(*whole).epsilon(0.08));
+    CHECK(some.step_seconds == Approx(whole.step_seconds).epsilon(0.08));
   }
   CHECK(compared == 8);
 }
@@ -167,12 +171,9 @@ TEST_CASE("plans that stand-ins cannot tell of are simulated whole") {
   ManyTimes many(1, /*copies=*/2, /*cards=*/0);
   REQUIRE(many.is_known);
   for (DeviceCost& device : many.problem.devices) device.processor = 0;
-  const auto whole = PredictStep(many.problem, many.plan);
-  const auto some = PredictStep(many.problem, many.plan, /*most_simulated=*/0);
-  REQUIRE(whole.status().ToString() == "OK");
-  REQUIRE(some.status().ToString() == "OK");
-  CHECK(some->step_seconds == whole->step_seconds);
-  CHECK(some->stand_ins == whole->stand_ins);
+  const auto [whole, some] = BothWays(many.problem, many.plan);
+  CHECK(some.step_seconds == whole.step_seconds);
+  CHECK(some.stand_ins == whole.stand_ins);
 }
 
 }  // namespace

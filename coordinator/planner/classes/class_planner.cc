@@ -360,7 +360,8 @@ class Planning {
       return plan.ok() ? plan->lower_bound_seconds : 0;
     };
     best_.lower_bound_seconds =
-        std::max(best_.lower_bound_seconds, SiteBoundSeconds(problem_, best_.step_seconds, at_home));
+        std::max(best_.lower_bound_seconds,
+                 SiteBoundSeconds(problem_, best_.lower_bound_seconds, best_.step_seconds, at_home));
   }
 
   // The tables of all classes and degrees, whose kinds are the same: of as many replicas, twice as many each time.

@@ -533,7 +533,8 @@ TEST_CASE("layers live in host memory only where that is allowed, measured, and 
   CHECK_THAT(std::string(status.message()), Catch::Contains("layers in host memory"));
 }
 
-TEST_CASE("devices behind slow links are left out where sums over them cost more than they do") {
+// Twenty devices near each other and four of another kind, far from them but not from each other.
+PlanningProblem NearAndFar(const LinkModel& between) {
   PlanningProblem problem = Alike(24, 4, 80);
   std::vector<int> ends, hosts;
   for (int d = 0; d < 24; ++d) {
@@ -542,34 +543,29 @@ TEST_CASE("devices behind slow links are left out where sums over them cost more
     problem.devices[d].kind = d < 20 ? "near" : "far";
   }
   problem.links = DeviceLinks(ends, hosts, 2);
-  const LinkModel fast = LinkModel::Line(0, 1e15), slow = LinkModel::Line(50, 1e15);
+  const LinkModel fast = LinkModel::Line(0, 1e15);
   problem.links.SetBetweenHosts(0, 0, {fast, fast});
   problem.links.SetBetweenHosts(1, 1, {fast, fast});
-  problem.links.SetBetweenHosts(1, 0, {slow, slow});
+  problem.links.SetBetweenHosts(1, 0, {between, between});
+  return problem;
+}
+
+TEST_CASE("devices behind slow links are left out where sums over them cost more than they do") {
+  const PlanningProblem problem = NearAndFar(LinkModel::Line(50, 1e15));
   const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
   REQUIRE(found.status().ToString() == "OK");
   CHECK(found->step_seconds == Approx(48));  // four micro-batches of 12 seconds on 20 devices
 }
 
 TEST_CASE("what a site far away cannot help with is no part of the bound") {
-  PlanningProblem problem = Alike(24, 4, 80);
-  std::vector<int> ends, hosts;
+  // Sums over both sites take longer than a step at one.
+  const double elements = static_cast<double>(ModelElements(Alike(24, 4, 80).shape.model));
+  PlanningProblem problem = NearAndFar(LinkModel::Line(0, 4 * elements / 200));
   for (int d = 0; d < 24; ++d) {
-    ends.push_back(d < 20 ? 0 : 1);
-    hosts.push_back(d);
-    problem.devices[d].kind = d < 20 ? "near" : "far";
     problem.devices[d].host = d;
     problem.devices[d].site = d < 20 ? 0 : 1;
     problem.devices[d].network_cards = 1;
   }
-  problem.links = DeviceLinks(ends, hosts, 2);
-  // Sums over both sites take longer than a step at one.
-  const LinkModel fast = LinkModel::Line(0, 1e15),
-                  slow =
-                      LinkModel::Line(0, 4 * static_cast<double>(ModelElements(problem.shape.model)) / 200);
-  problem.links.SetBetweenHosts(0, 0, {fast, fast});
-  problem.links.SetBetweenHosts(1, 1, {fast, fast});
-  problem.links.SetBetweenHosts(1, 0, {slow, slow});
   const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
   REQUIRE(found.status().ToString() == "OK");
   CHECK(found->step_seconds == Approx(48));  // four micro-batches of 12 seconds on 20 devices

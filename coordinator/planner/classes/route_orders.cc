@@ -48,12 +48,12 @@ void LeaveToOthers(const Plan& alone, const std::vector<int>& holders, PlanningP
   }
 }
 
-}  // namespace
-
 // Of what 1F1B loses to an order that was found for routes of other messages, such a part is to be won by it here, too.
 constexpr double kNearlyAll = 0.97;
 // So many are found for themselves alone, whatever others have.
 constexpr int kMostAlone = 16;
+
+}  // namespace
 
 RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<int>& routes,
                                             Schedule schedule, std::vector<Synthesised>& of_others) {
@@ -86,17 +86,17 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
       faster = {std::move(ordered), *seconds};
   };
   if (schedule == Schedule::kListed) {
-    for (const Synthesised& other : of_others) {
-      if (found_alone_ < kMostAlone) break;
-      const double nearly_all = named_seconds / (1 + kNearlyAll * (other.over_named - 1));
-      if (!faster) take(WithOrders(alone, other.of_units), std::min(below, nearly_all));
+    for (size_t i = 0; i < of_others.size() && found_alone_ >= kMostAlone && !faster; ++i) {
+      const double nearly_all = named_seconds / (1 + kNearlyAll * (of_others[i].over_named - 1));
+      take(WithOrders(alone, of_others[i].of_units), std::min(below, nearly_all));
     }
-    const bool is_known = faster.has_value();
-    if (!is_known) faster = WithSynthesisedOrder(problem, alone, below);
-    found_alone_ += is_known ? 0 : 1;
-    if (faster && !is_known && !is_bundle) {
-      of_others.push_back({{}, named_seconds / faster->step_seconds});
-      for (const Unit& unit : faster->plan.units) of_others.back().of_units.push_back(unit.order);
+    if (!faster) {
+      faster = WithSynthesisedOrder(problem, alone, below);
+      ++found_alone_;
+      if (faster && !is_bundle) {
+        of_others.push_back({{}, named_seconds / faster->step_seconds});
+        for (const Unit& unit : faster->plan.units) of_others.back().of_units.push_back(unit.order);
+      }
     }
   } else {
     take(WithOrders(alone, orders_of(schedule)), below);

@@ -34,7 +34,7 @@ class RouteOrders {
         of_units;            // as the routes come to them (UnitsOf); none: routes that share units have none
     bool is_faster = false;  // than 1F1B
   };
-  // An order that was synthesised, and what 1F1B takes by it.
+  // An order that was synthesised, and how many times as long 1F1B takes.
   struct Synthesised {
     std::vector<UnitOrder> of_units;
     double over_named = 1;

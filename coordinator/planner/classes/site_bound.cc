@@ -74,7 +74,7 @@ double WorkSeconds(const PlanningProblem& problem) {
          layers_per_second;
 }
 
-double SiteBoundSeconds(const PlanningProblem& problem, double known_seconds,
+double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,
                         absl::FunctionRef<double(const PlanningProblem& home)> at_home) {
   std::vector<PlanningProblem> homes = Homes(problem);
   if (homes.empty()) return 0;
@@ -94,6 +94,7 @@ double SiteBoundSeconds(const PlanningProblem& problem, double known_seconds,
   const double summed_seconds =
       (1 - kRounding) * problem.charged_part_of_sums * problem.wire_bytes_per_element *
       static_cast<double>(ModelElements(problem.shape.model)) / fastest_bytes_per_second;
+  if (summed_seconds <= bound_seconds) return 0;
   // An activation leaves a site, and a gradient another one or the same.
   const double sequence_bytes = 2.0 * problem.shape.sequence * problem.shape.model.hidden *
                                 static_cast<double>(SizeOf(narrowest).value);

@@ -7,7 +7,7 @@
 namespace medley {
 
 // A time before which no plan on devices of several sites does the whole batch, by what goes between sites; `known_seconds`: of some
-// plan, if that is less than what can be said. 0: nothing can be said.
+// plan, if that is less than what can be said. 0: nothing can be said, or nothing beyond `bound_seconds`, which is known already.
 //
 // If at two sites there are whole routes, each parameter is held at both, and all gradients are summed over a site's way: F seconds.
 // Otherwise all routes but those within one site, its home, cross a way with each micro-batch, forwards and backwards. In known_seconds so few
@@ -15,7 +15,7 @@ namespace medley {
 // many sequences: `at_home`, a bound for devices of one site.
 //
 // Nothing is said of devices whose hosts' cards are not known: they are not predicted to share a way in sums.
-double SiteBoundSeconds(const PlanningProblem& problem, double known_seconds,
+double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,
                         absl::FunctionRef<double(const PlanningProblem& home)> at_home);
 
 // The devices of each site by themselves, where there are several.

@@ -96,12 +96,8 @@ class Choosing {
   void TryHierarchies() {
     std::vector<Boundary> boundaries = BoundariesOf(problem_);
     if (boundaries.size() > kMostLevels) boundaries.erase(boundaries.begin(), boundaries.end() - kMostLevels);
-    if (boundaries.empty()) {
-      if (forced_.has_value()) Try({CollectiveAlgorithm::kHierarchical, {ring_, {}, {}}}, /*factor=*/1);
-      return;
-    }
     const absl::Span<const Boundary> all = boundaries;
-    TryAlong(all);
+    if (!all.empty()) TryAlong(all);
     for (size_t i = 0; all.size() > 1 && i < all.size(); ++i) TryAlong(all.subspan(i, 1));
     if (forced_.has_value() && best_.predicted_seconds == std::numeric_limits<double>::infinity())
       Try({CollectiveAlgorithm::kHierarchical, {ring_, {}, {}}}, /*factor=*/1);

@@ -84,4 +84,8 @@ std::vector<Rank> StandInsOf(const Plan& plan,
   return stand_ins;
 }
 
+std::vector<Rank> StandInsOf(const Plan& plan) {
+  return StandInsOf(plan, [](const std::vector<int>&) { return std::string(); });
+}
+
 }  // namespace medley

@@ -11,11 +11,13 @@ namespace medley {
 // the norms of what several hold and, where a set is one route, how many micro-batches it has.
 std::string FormOf(const Plan& plan, const std::vector<int>& routes);
 
-// Of each rank of a valid plan, the first one that does the same in a step and is itself told by it: of the same place in the
+// Of each rank of a valid plan, one that does the same in a step and tells of all that do, of itself too: of the same place in the
 // same unit of a set of routes of equal form, that answers for as much of norms. Programs of the two have the same instructions;
 // shares of the optimizer's state may differ by an element of each slice. `also`: what else must be equal of two sets.
 std::vector<Rank> StandInsOf(const Plan& plan,
                              absl::FunctionRef<std::string(const std::vector<int>& routes)> also);
+// By form alone, whatever their devices.
+std::vector<Rank> StandInsOf(const Plan& plan);
 
 // Of so many ranks each tells of itself, exactly, where nobody needs all of them in a moment.
 constexpr int kMostToldAlone = 256;

@@ -133,8 +133,7 @@ RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape)
 }
 
 RankMemories::RankMemories(const Plan& plan, const TrainingShape& shape) : plan_(plan), shape_(shape) {
-  if (RankCount(plan) > kMostToldAlone)
-    stand_ins_ = StandInsOf(plan, [](const std::vector<int>&) { return std::string(); });
+  if (RankCount(plan) > kMostToldAlone) stand_ins_ = StandInsOf(plan);
 }
 
 const RankMemory& RankMemories::Of(Rank rank) {
