@@ -20,8 +20,13 @@ constexpr absl::Duration kShortestPolling = absl::Microseconds(30), kLongestPoll
 constexpr int kRoundsPerLook = 32;
 // A yield that comes back sooner than this found nobody else who wants the core.
 constexpr absl::Duration kLonelyYield = absl::Microseconds(2);
-// How long the thread leaves the worker to pollers after the last of them was seen.
-constexpr absl::Duration kLease = absl::Microseconds(200);
+// How long the thread leaves the worker to pollers after the last of them was seen: where they come again and again, for longer than
+// they stay away, so that a message which is early for its receiver does not interrupt what that computes. Devices that share layers
+// exchange so. Who stays away for longer than kLongestLease is not waited for.
+constexpr absl::Duration kShortestLease = absl::Microseconds(200), kLongestLease = absl::Milliseconds(3);
+constexpr double kLeaseOverGap = 1.5;
+// Per visit of a poller, of the longest time that they stayed away.
+constexpr double kForgetting = 0.99;
 // Where UCX has something to do but cannot yet (a full queue of a peer that does not run), it refuses to be
 // armed. After that many refusals in a row the thread looks only now and then, and ever less often.
 constexpr int kRefusalsBeforePause = 50;
@@ -76,7 +81,7 @@ bool ProgressEngine::StepAside() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 
 void ProgressEngine::Nudge(absl::FunctionRef<bool()> done) {
   Progress(/*rounds=*/4);
-  // A thread that waits its turn behind the pollers looks by itself within kLease.
+  // A thread that waits its turn behind the pollers looks by itself when their lease ends.
   if (asleep_ && !done()) WakeThread();
 }
 
@@ -94,6 +99,7 @@ void ProgressEngine::TakeIn(absl::Duration limit) {
 absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> done) {
   polling_ = true;
   ++polls_;
+  NoteVisit();
   absl::Time begin = absl::InfinitePast(), end;
   bool shared = false;  // the core, with others who want it
   bool moved = false;   // something, since the last look at the clock
@@ -111,6 +117,16 @@ absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> d
   }
   polling_ = false;
   return begin;
+}
+
+void ProgressEngine::NoteVisit() {
+  const absl::Time now = Now();
+  const absl::Duration gap = now - std::exchange(last_visit_, now);
+  if (gap >= absl::ZeroDuration() && gap < kLongestLease) gap_ = std::max(gap, kForgetting * gap_);
+}
+
+absl::Duration ProgressEngine::Lease() const {
+  return std::clamp(kLeaseOverGap * gap_, kShortestLease, kLongestLease);
 }
 
 bool ProgressEngine::Await(ConditionVariable& changed, absl::Time deadline, absl::FunctionRef<bool()> done,
@@ -174,7 +190,7 @@ void ProgressEngine::Run() {
     const absl::Duration tidy_in = Tidy(now);
     if (!asked_ && (polling_ || polls_ != polls_seen)) {
       polls_seen = polls_;
-      take_over_.WaitUntil(mutex_, now + kLease, wanted);
+      take_over_.WaitUntil(mutex_, now + Lease(), wanted);
       continue;
     }
     asked_ = false;

@@ -56,6 +56,10 @@ class ProgressEngine {
   bool Progress(int rounds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns when it began, or InfinitePast if `done` held before it was worth looking at the clock.
   absl::Time Poll(absl::Time deadline, absl::FunctionRef<bool()> done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A thread begins to poll.
+  void NoteVisit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How long the engine's thread leaves the worker to pollers that it has seen.
+  absl::Duration Lease() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets others have the mutex, and the core. Returns whether others had the core.
   bool StepAside() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SleepUntilEvent(int timeout_milliseconds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -77,6 +81,8 @@ class ProgressEngine {
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;   // a thread that gave up polling wants the thread to go on
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;  // the thread is in poll(2), not yet signalled
   uint64_t polls_ ABSL_GUARDED_BY(mutex_) = 0;   // by others than the thread
+  absl::Time last_visit_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // of a poller
+  absl::Duration gap_ ABSL_GUARDED_BY(mutex_);   // the longest between two visits, of late
   bool untidy_ ABSL_GUARDED_BY(mutex_) = false;  // something came since `tidy_` was called
   absl::Time next_tidy_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::thread thread_;
