@@ -83,6 +83,36 @@ TEST_CASE("a pipeline's times and memory are those of its cost model") {
   CHECK(tight_kept < kept);
 }
 
+TEST_CASE("orders leave backwards whole that take longer in two passes, where nobody waits for them") {
+  PlanningProblem problem = UnevenPipeline();
+  for (DeviceCost& device : problem.devices) device.times = problem.devices.back().times;
+  const auto unaware = ChoosePlan(problem);
+  REQUIRE(unaware.ok());
+  for (DeviceCost& device : problem.devices) device.times[0].layer.split_seconds = 0.4;
+  const auto made = MakeOrderProblem(problem, ThreeStages(Schedule::kOneForwardOneBackward));
+  REQUIRE(made.ok());
+  for (const TimedStage& stage : made->pipeline.routes[0].stages) {
+    CHECK(stage.input_gradient_seconds == Approx(1.6 + 0.4));
+    CHECK(stage.weight_gradient_seconds == Approx(1.6));
+    CHECK(stage.split_seconds == Approx(0.4));
+    CHECK(stage.work_seconds() == Approx(3 * 1.6));
+  }
+  const auto chosen = ChoosePlan(problem);
+  REQUIRE(chosen.ok());
+  CheckValid(problem, chosen->plan);
+  CHECK(chosen->plan.schedule == Schedule::kListed);
+  const auto apart = [](const Plan& plan) {
+    int count = 0;
+    for (const Unit& unit : plan.units) {
+      for (const UnitOp& op : unit.order) count += op.kind == UnitOp::Kind::kWeightGradient ? 1 : 0;
+    }
+    return count;
+  };
+  CHECK(apart(chosen->plan) > 0);
+  CHECK(apart(chosen->plan) < apart(unaware->plan));
+  CHECK(chosen->step_seconds < 0.99 * *PredictStepSeconds(problem, unaware->plan));
+}
+
 TEST_CASE("where an order pays off it is chosen, fits, and is told of") {
   PlanningProblem problem = UnevenPipeline();
   problem.constraints.synthesised_orders = false;

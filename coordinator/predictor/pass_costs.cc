@@ -79,6 +79,7 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
   if (parts == 1) return result;
   PassTimes& layer = result.layer;
   layer.forward_seconds = layer.recompute_seconds = layer.recompute_but_attention_seconds = 0;
+  layer.split_seconds = 0;  // backwards of parts make their gradients apart in any case
   layer.backward_seconds = layer.weight_gradient_seconds;
   for (const RowRange& part : PartsOf(sequences, parts)) {
     const size_t size = index(part.size());
@@ -89,7 +90,8 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
     }
     const PassTimes& of_part = times[size].layer;
     layer.forward_seconds += of_part.forward_seconds;
-    layer.backward_seconds += of_part.backward_seconds - of_part.weight_gradient_seconds;
+    layer.backward_seconds +=
+        of_part.backward_seconds + of_part.split_seconds - of_part.weight_gradient_seconds;
     layer.recompute_seconds += of_part.recompute_seconds;
     layer.recompute_but_attention_seconds += of_part.recompute_but_attention_seconds;
   }
@@ -103,22 +105,24 @@ ChunkCost::ChunkCost(const ModelConfig& model, BlockRange chunk, const BlockTime
     const PassTimes& pass = TimesOf(times, model, block);
     forwards_before_.push_back(forwards_before_.back() + pass.forward_seconds);
     const GradientSeconds& before = gradients_before_.back();
-    gradients_before_.push_back(
-        {before.both + pass.backward_seconds, before.of_weights + pass.weight_gradient_seconds});
+    gradients_before_.push_back({before.both + pass.backward_seconds,
+                                 before.of_weights + pass.weight_gradient_seconds,
+                                 before.split + pass.split_seconds});
   }
 }
 
 double ChunkCost::Seconds(InstructionKind kind, BlockRange blocks) const {
   const int first = At(blocks.first), end = At(blocks.end);
   const double of_weights = gradients_before_[end].of_weights - gradients_before_[first].of_weights,
-               both = gradients_before_[end].both - gradients_before_[first].both;
+               both = gradients_before_[end].both - gradients_before_[first].both,
+               split = gradients_before_[end].split - gradients_before_[first].split;
   switch (kind) {
     case InstructionKind::kForward:
       return forwards_before_[end] - forwards_before_[first];
     case InstructionKind::kBackward:
       return both;
     case InstructionKind::kInputGradient:
-      return both - of_weights;
+      return both + split - of_weights;
     case InstructionKind::kWeightGradient:
       return of_weights;
     case InstructionKind::kRecompute:

@@ -32,7 +32,7 @@ class ChunkCost {
 
  private:
   struct GradientSeconds {
-    double both = 0, of_weights = 0;
+    double both = 0, of_weights = 0, split = 0;
   };
   int At(BlockId block) const { return block - first_block_; }
 

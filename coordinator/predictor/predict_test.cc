@@ -254,6 +254,29 @@ TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
   CHECK(*seconds == Approx(3 * micro_batches + stages - 1));
 }
 
+TEST_CASE("a backward takes longer in two passes than whole by what was measured") {
+  PlanningProblem problem = Uniform(1, 3, 2);
+  problem.devices[0].times[0].layer.split_seconds = 0.125;
+  Plan plan = Pipeline({5}, 2, Schedule::kListed);
+  using Kind = UnitOp::Kind;
+  plan.units[0].order = {{Kind::kForward, 0, 0},
+                         {Kind::kBackward, 0, 0},
+                         {Kind::kForward, 0, 1},
+                         {Kind::kInputGradient, 0, 1},
+                         {Kind::kWeightGradient, 0, 1}};
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.ok());
+  CHECK(prediction->step_seconds == Approx(2 * 3 * 3 + 3 * 0.125));
+  const StepProgram program = CompileStep(plan, 0, problem.shape, Purpose::kTrain);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const InstructionTime& time = prediction->ranks[0].timeline[i];
+    const double seconds = time.end_seconds - time.start_seconds;
+    if (program.instructions[i].kind == InstructionKind::kBackward) CHECK(seconds == Approx(3 * 2));
+    if (program.instructions[i].kind == InstructionKind::kInputGradient) CHECK(seconds == Approx(3 * 1.125));
+    if (program.instructions[i].kind == InstructionKind::kWeightGradient) CHECK(seconds == Approx(3));
+  }
+}
+
 TEST_CASE("steps that go ahead of norms stand staggered, and take no less than the work of a unit") {
   PlanningProblem problem = Uniform(4, 8, 12);
   // The gradients of a table that both ends have are summed before either is updated.

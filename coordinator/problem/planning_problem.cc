@@ -165,7 +165,8 @@ BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int seq
   return {{factor * embedding.forward_seconds, embedding_seconds, embedding_seconds},
           {factor * layer.forward_seconds, factor * layer.backward_seconds,
            factor * std::min(layer_weights_seconds, layer.backward_seconds), factor * layer.recompute_seconds,
-           factor * std::min(layer.recompute_but_attention_seconds, layer.recompute_seconds)},
+           factor * std::min(layer.recompute_but_attention_seconds, layer.recompute_seconds),
+           factor * layer.split_seconds},
           {factor * head.forward_seconds, factor * head.backward_seconds, 0}};
 }
 

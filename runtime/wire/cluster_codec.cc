@@ -48,6 +48,7 @@ v1::BlockPassTimes EncodeTimes(const ProfiledTimes& times) {
   encoded.set_layer_weight_gradient_seconds(times.blocks.layer.weight_gradient_seconds);
   encoded.set_layer_recompute_seconds(times.blocks.layer.recompute_seconds);
   encoded.set_layer_recompute_but_attention_seconds(times.blocks.layer.recompute_but_attention_seconds);
+  encoded.set_layer_split_seconds(times.blocks.layer.split_seconds);
   encoded.set_head_forward_seconds(times.blocks.head.forward_seconds);
   encoded.set_head_backward_seconds(times.blocks.head.backward_seconds);
   encoded.set_micro_batch_sequences(static_cast<uint32_t>(times.micro_batch_sequences));
@@ -103,11 +104,11 @@ v1::Device EncodeClusterDevice(const ClusterDevice& device) {
 ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times) {
   ProfiledTimes decoded;
   decoded.micro_batch_sequences = static_cast<int>(times.micro_batch_sequences());
-  decoded.blocks = {
-      {times.embedding_forward_seconds(), times.embedding_backward_seconds()},
-      {times.layer_forward_seconds(), times.layer_backward_seconds(), times.layer_weight_gradient_seconds(),
-       times.layer_recompute_seconds(), times.layer_recompute_but_attention_seconds()},
-      {times.head_forward_seconds(), times.head_backward_seconds()}};
+  decoded.blocks = {{times.embedding_forward_seconds(), times.embedding_backward_seconds()},
+                    {times.layer_forward_seconds(), times.layer_backward_seconds(),
+                     times.layer_weight_gradient_seconds(), times.layer_recompute_seconds(),
+                     times.layer_recompute_but_attention_seconds(), times.layer_split_seconds()},
+                    {times.head_forward_seconds(), times.head_backward_seconds()}};
   decoded.workspace = DecodeBytes(times.workspace_bytes());
   decoded.spread = times.spread();
   decoded.doubt = times.doubt();

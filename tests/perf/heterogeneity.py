@@ -93,6 +93,8 @@ class Bench:
         if exact is None:
             return times
         result = {**times, "layer_forward_seconds": exact[0], "layer_backward_seconds": exact[1]}
+        if "layer_split_seconds" in times:
+            result["layer_split_seconds"] = 0
         if "layer_weight_gradient_seconds" in times:
             result["layer_weight_gradient_seconds"] *= exact[1] / times["layer_backward_seconds"]
         return result

@@ -71,6 +71,38 @@ std::vector<VisitSeconds> SecondsOf(const StepSimulator& simulator, Rank rank) {
   return seconds;
 }
 
+// Of the mean of a step's micro-batches at each stage, the longest of its unit's ranks, by route.
+using StageSeconds = std::vector<std::vector<double>>;
+
+// Of backwards that are whole.
+absl::StatusOr<StageSeconds> WholeBackwardSeconds(StepSimulator& simulator, const Plan& plan) {
+  RETURN_IF_ERROR(
+      simulator.Run(WithOrders(plan, ScheduleOrders(Schedule::kOneForwardOneBackward, NominalPipeline(plan))))
+          .status());
+  StageSeconds result;
+  for (const Route& route : plan.routes) result.emplace_back(route.units.size(), 0);
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    const Visits& visits = simulator.programs()[rank].visits;
+    const std::vector<VisitSeconds> seconds = SecondsOf(simulator, rank);
+    for (size_t v = 0; v < visits.size(); ++v) {
+      double& longest = result[visits[v].route][visits[v].stage];
+      longest = std::max(longest, seconds[v].input_gradient / visits[v].micro_batches);
+    }
+  }
+  return result;
+}
+
+bool AnySplitTakesTime(const PlanningProblem& problem) {
+  return std::any_of(problem.devices.begin(), problem.devices.end(), [](const DeviceCost& device) {
+    const auto any = [](const std::vector<BlockTimes>& sizes) {
+      return std::any_of(sizes.begin(), sizes.end(),
+                         [](const BlockTimes& times) { return times.layer.split_seconds > 0; });
+    };
+    return any(device.times) || std::any_of(device.shares.begin(), device.shares.end(),
+                                            [&](const ShareCost& share) { return any(share.times); });
+  });
+}
+
 // What a rank keeps of a micro-batch, and what is left for all of it.
 struct Keeping {
   struct OfVisit {
@@ -151,6 +183,16 @@ absl::StatusOr<OrderProblem> MakeOrderProblem(const PlanningProblem& problem, co
   for (TimedRoute& route : routes) {
     for (TimedStage& stage : route.stages) {
       if (stage.weight_gradient_seconds <= 0) stage.deferred = 0;
+    }
+  }
+  if (!AnySplitTakesTime(problem)) return orders;
+  ASSIGN_OR_RETURN(const StageSeconds whole, WholeBackwardSeconds(simulator, plan));
+  for (size_t r = 0; r < routes.size(); ++r) {
+    for (size_t s = 0; s < routes[r].stages.size(); ++s) {
+      TimedStage& stage = routes[r].stages[s];
+      stage.split_seconds =
+          std::clamp(stage.input_gradient_seconds + stage.weight_gradient_seconds - whole[r][s], 0.0,
+                     stage.weight_gradient_seconds);
     }
   }
   return orders;

@@ -14,14 +14,18 @@ struct PassTimes {
   double weight_gradient_seconds = 0;  // of those: what need not come before the stage before goes on
   // Of a layer, what it takes to make activations again before its backward: all, and all but attention's. 0: not known.
   double recompute_seconds = 0, recompute_but_attention_seconds = 0;
+  double split_seconds = 0;  // that a backward takes more where its two gradients are passes of their own
 
   double Seconds() const { return forward_seconds + backward_seconds; }
   friend bool operator==(const PassTimes&, const PassTimes&) = default;
 };
 
-inline constexpr double PassTimes::*kAllPassTimes[] = {
-    &PassTimes::forward_seconds, &PassTimes::backward_seconds, &PassTimes::weight_gradient_seconds,
-    &PassTimes::recompute_seconds, &PassTimes::recompute_but_attention_seconds};
+inline constexpr double PassTimes::*kAllPassTimes[] = {&PassTimes::forward_seconds,
+                                                       &PassTimes::backward_seconds,
+                                                       &PassTimes::weight_gradient_seconds,
+                                                       &PassTimes::recompute_seconds,
+                                                       &PassTimes::recompute_but_attention_seconds,
+                                                       &PassTimes::split_seconds};
 
 // The times of one block of each kind, for one micro-batch of a given size.
 struct BlockTimes {

@@ -18,7 +18,10 @@ class ListScheduler {
         units_(graph.units()),
         tie_seconds_(1e-9 * std::accumulate(graph.seconds().begin(), graph.seconds().end(), 0.0) /
                      std::max(1, graph.passes())),
-        run_(graph.stages().size(), {0, 0, 0}) {
+        apart_(graph.stages().size()),
+        run_(graph.stages().size(), {0, 0, 0}),
+        joined_run_(graph.stages().size(), 0) {
+    FindApart();
     if (rule.leaves_room && onwards_) FindRoom();
     for (int s = 0; s < static_cast<int>(graph.stages().size()); ++s) CountPasses(s);
     for (UnitState& unit : units_) SkipPhases(unit);
@@ -62,16 +65,23 @@ class ListScheduler {
   };
 
   bool Joined(int pass) const { return !rule_.joined.empty() && rule_.joined[pass] != 0; }
-  // Whether its passes are in no list, the inputs' gradients being backwards whole. It is so for all or none
-  // of a stage's micro-batches here.
-  bool LeftOut(int s, PassKind kind) const {
-    return kind == PassKind::kWeightGradient && Joined(graph_.PassOf(s, PassKind::kInputGradient, 0));
+  // The weights' gradients of others are in no list, their inputs' being backwards whole.
+  void FindApart() {
+    for (int s = 0; s < static_cast<int>(graph_.stages().size()); ++s) {
+      for (int m = 0; m < graph_.stages()[s].micro_batches; ++m) {
+        if (!Joined(graph_.PassOf(s, PassKind::kInputGradient, m))) apart_[s].push_back(m);
+      }
+    }
+  }
+  int CountOf(int s, PassKind kind) const {
+    return kind == PassKind::kWeightGradient ? static_cast<int>(apart_[s].size())
+                                             : graph_.stages()[s].micro_batches;
   }
 
   void FindRoom() {
     room_.assign(graph_.units(), 0);
     for (int s = 0; s < static_cast<int>(graph_.stages().size()); ++s) {
-      if (LeftOut(s, PassKind::kWeightGradient)) continue;
+      if (apart_[s].empty()) continue;
       const PassGraph::Stage& stage = graph_.stages()[s];
       room_[stage.unit] = std::max(room_[stage.unit], stage.deferred - stage.kept);
     }
@@ -80,12 +90,13 @@ class ListScheduler {
   void CountPasses(int s) {
     UnitState& unit = units_[graph_.stages()[s].unit];
     for (int k = 0; k < kPassKinds; ++k) {
-      if (LeftOut(s, static_cast<PassKind>(k))) continue;
-      unit.left += graph_.stages()[s].micro_batches;
+      const int count = CountOf(s, static_cast<PassKind>(k));
+      if (count == 0) continue;
+      unit.left += count;
       if (rule_.phase.empty()) continue;
       const int phase = rule_.phase[s][k];
       if (static_cast<int>(unit.left_of.size()) <= phase) unit.left_of.resize(phase + 1, 0);
-      unit.left_of[phase] += graph_.stages()[s].micro_batches;
+      unit.left_of[phase] += count;
     }
   }
 
@@ -100,19 +111,18 @@ class ListScheduler {
   int NextOf(int s, PassKind kind, bool although_full) const {
     const PassGraph::Stage& stage = graph_.stages()[s];
     const int run = run_[s][static_cast<int>(kind)];
-    if (run == stage.micro_batches || LeftOut(s, kind)) return -1;
+    if (run == CountOf(s, kind)) return -1;
     const UnitState& unit = units_[stage.unit];
     if (!rule_.phase.empty() && rule_.phase[s][static_cast<int>(kind)] != unit.phase) return -1;
     if (kind == PassKind::kForward && !rule_.stage_limit.empty()) {
       const ListRule::StageLimit& limit = rule_.stage_limit[s];
       const int of_input = run_[s][static_cast<int>(PassKind::kInputGradient)],
-                of_weights = LeftOut(s, PassKind::kWeightGradient)
-                                 ? of_input
-                                 : run_[s][static_cast<int>(PassKind::kWeightGradient)];
+                of_weights = run_[s][static_cast<int>(PassKind::kWeightGradient)] + joined_run_[s];
       if (run - of_input >= limit.before_input_gradient || run - of_weights >= limit.before_weight_gradient)
         return -1;
     }
-    const int pass = graph_.PassOf(s, kind, onwards_ ? run : stage.micro_batches - 1 - run);
+    const int place = onwards_ ? run : CountOf(s, kind) - 1 - run;
+    const int pass = graph_.PassOf(s, kind, kind == PassKind::kWeightGradient ? apart_[s][place] : place);
     if (kind == PassKind::kForward && !rule_.unit_limit.empty() && !although_full &&
         unit.in_flight >= rule_.unit_limit[stage.unit]) {
       return -1;
@@ -165,6 +175,7 @@ class ListScheduler {
     UnitState& unit = units_[stage.unit];
     orders_.of_unit[stage.unit].push_back(pass);
     ++run_[s][static_cast<int>(kind)];
+    if (Joined(pass)) ++joined_run_[s];
     const MemoryChange change = MemoryChangeOf(stage, kind, Joined(pass), simulation_.direction());
     unit.kept += change.begin + change.end;
     if (kind == PassKind::kForward) ++unit.in_flight;
@@ -184,9 +195,11 @@ class ListScheduler {
   PassSimulation& simulation_;
   PassOrders& orders_;
   std::vector<UnitState> units_;
-  std::vector<double> room_;                      // that forwards leave, of each unit; empty: none
-  const double tie_seconds_;                      // sums of the same times in another order differ by less
+  std::vector<double> room_;             // that forwards leave, of each unit; empty: none
+  const double tie_seconds_;             // sums of the same times in another order differ by less
+  std::vector<std::vector<int>> apart_;  // of each stage, micro-batches whose gradients are two passes
   std::vector<std::array<int, kPassKinds>> run_;  // of each stage, by kind
+  std::vector<int> joined_run_;                   // of each stage, of its inputs' gradients
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ PassGraph::PassGraph(const TimedPipeline& pipeline) : stages_of_(pipeline.units)
           .micro_batches = route.micro_batches,
           .first_pass = passes(),
           .seconds = {timed.forward_seconds, timed.input_gradient_seconds, timed.weight_gradient_seconds},
+          .split_seconds = timed.split_seconds,
           .kept = timed.kept,
           .deferred = timed.deferred};
       visits.push_back(static_cast<int>(stages_.size()));

@@ -25,6 +25,7 @@ class PassGraph {
     int micro_batches = 0;
     int first_pass = 0;
     std::array<double, kPassKinds> seconds = {};
+    double split_seconds = 0;  // TimedStage's
     double kept = 0, deferred = 0;
 
     bool first() const { return stage == 0; }

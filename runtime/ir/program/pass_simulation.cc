@@ -13,7 +13,7 @@ void PassSimulation::Reset(const std::vector<char>& joined, const std::vector<do
     if (joined[pass] == 0) continue;
     const PassGraph::Pass& of_input = graph_.pass(pass);
     const int of_weights = graph_.PassOf(of_input.stage, PassKind::kWeightGradient, of_input.micro_batch);
-    seconds_[pass] += seconds_[of_weights];
+    seconds_[pass] += seconds_[of_weights] - graph_.StageOf(pass).split_seconds;
     ends_[of_weights] = kLongAgo;
   }
 }

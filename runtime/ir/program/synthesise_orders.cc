@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kJustifiedStarts = 8;
 constexpr int kRounds = 5;            // of justification, while it helps
+constexpr int kMostApartAtFirst = 2;  // backwards, where others are whole
 constexpr double kLastShare = 0.005;  // of a step, by which the next is to be shorter
 
 class Synthesis {
@@ -28,6 +29,8 @@ class Synthesis {
         from_zero_(graph_.units(), 0) {
     rule_.memory_limit = options.memory_limit;
     rule_.key.resize(graph_.passes());
+    splitting_takes_time_ = std::any_of(graph_.stages().begin(), graph_.stages().end(),
+                                        [](const auto& stage) { return stage.split_seconds > 0; });
     result_.least_seconds = LeastSeconds(pipeline, options.memory_limit, options.goal);
   }
 
@@ -41,6 +44,7 @@ class Synthesis {
       Justify(starts_[i].orders, kRounds, 0, Deadline::kEnds);
       Justify(starts_[i].orders, kRounds, 0, Deadline::kPeriod);
     }
+    if (splitting_takes_time_ && !best_.of_unit.empty()) ChooseWhole();
     for (int round = 0; starts > 0 && !Done(); ++round) {
       const PassOrders from = round % 3 < 2 ? best_ : starts_[Draw(starts)].orders;
       Justify(from, 2, 2 * Real(), round % 2 == 0 ? Deadline::kEnds : Deadline::kPeriod);
@@ -64,6 +68,9 @@ class Synthesis {
   };
 
   static constexpr double kTolerance = 1e-9;
+  // Of list schedules: forward, input's gradient, weights' gradient.
+  static constexpr std::array<std::array<double, kPassKinds>, 4> kPrecedences = {
+      {{1, 0, 2}, {2, 0, 1}, {0, 1, 2}, {0, 2, 1}}};
 
   double GoalOf(const OrderTimes& times) const {
     return options_.goal == OrderGoal::kPeriod ? times.period_seconds : times.makespan_seconds;
@@ -114,6 +121,7 @@ class Synthesis {
 
   void TakeNamedSchedules() {
     FindWhole();
+    const std::vector<char> all = WithWhole({}, /*of_unit=*/-1, /*apart=*/0);
     for (int s = 0; s < kSchedules; ++s) {
       const Schedule schedule = static_cast<Schedule>(s);
       if (schedule == Schedule::kListed) continue;
@@ -126,6 +134,44 @@ class Synthesis {
         times = Take(split);
       }
       if (times.complete) starts_.push_back({std::move(split), times});
+      if (splitting_takes_time_) {
+        PassOrders whole = Split(orders, all);
+        times = Take(whole);
+        if (times.complete) starts_.push_back({std::move(whole), times});
+      }
+    }
+  }
+
+  // `joined`, of each pass, with the backwards of a unit whole but for those of the last `apart` micro-batches of each of its stages;
+  // -1: of all units.
+  std::vector<char> WithWhole(std::vector<char> joined, int of_unit, int apart) const {
+    joined.resize(graph_.passes(), 0);
+    for (int pass = 0; pass < graph_.passes(); ++pass) {
+      const PassGraph::Stage& stage = graph_.StageOf(pass);
+      const auto& [s, kind, micro_batch] = graph_.pass(pass);
+      if ((of_unit < 0 || stage.unit == of_unit) && kind == PassKind::kInputGradient)
+        joined[pass] = micro_batch < stage.micro_batches - apart ? 1 : 0;
+    }
+    return joined;
+  }
+
+  // Unit by unit, as long as it helps: how many of its last backwards are made in two, so that others wait less; whole they take less
+  // time.
+  void ChooseWhole() {
+    int most = 0;
+    for (const PassGraph::Stage& stage : graph_.stages()) most = std::max(most, stage.micro_batches);
+    for (bool helps = true; helps && !Done();) {
+      helps = false;
+      for (int u = 0; u < graph_.units() && !Done(); ++u) {
+        for (int apart = 0; apart < 2 * most && !Done(); apart = std::max(1, 2 * apart)) {
+          const PassOrders orders = Split(best_, WithWhole(best_.joined, u, apart));
+          const OrderTimes before = result_.times;
+          Take(orders);
+          Justify(orders, 2, 0, Deadline::kEnds);
+          Justify(orders, 2, 0, Deadline::kPeriod);
+          helps = helps || Better(result_.times, before);
+        }
+      }
     }
   }
 
@@ -171,9 +217,18 @@ class Synthesis {
   // Gradients of inputs or forwards first; weights' gradients last or before what is least urgent; with all
   // of the memory and with less of it, so that no unit runs far ahead.
   void TakeListSchedules() {
-    constexpr std::array<std::array<double, kPassKinds>, 4> kPrecedences = {
-        {{1, 0, 2}, {2, 0, 1}, {0, 1, 2}, {0, 2, 1}}};  // forward, input's gradient, weights' gradient
     PassOrders orders;
+    std::vector<std::vector<char>> choices = {rule_.joined};
+    for (int apart = 0; splitting_takes_time_ && apart <= kMostApartAtFirst; apart += 2)
+      choices.push_back(WithWhole({}, /*of_unit=*/-1, apart));
+    for (const std::vector<char>& whole : choices) {
+      rule_.joined = whole;
+      ListByPrecedence(orders);
+    }
+    rule_.joined = choices.front();
+  }
+
+  void ListByPrecedence(PassOrders& orders) {
     for (const auto& precedence : kPrecedences) {
       for (const double share : {1.0, 0.75, 0.5}) {
         for (int u = 0; u < graph_.units(); ++u) {
@@ -216,6 +271,7 @@ class Synthesis {
     const auto blurred = [&](int pass) {
       return blur == 0 ? 0 : blur * (Real() - 0.5) * graph_.seconds()[pass];
     };
+    if (splitting_takes_time_) rule_.joined = orders.joined;
     OrderTimes times = evaluator_.Evaluate(orders), before = times;
     result_.simulated_passes += 2 * graph_.passes();
     for (int round = 0; round < rounds && !Done(); ++round) {
@@ -280,6 +336,7 @@ class Synthesis {
   PassSimulation onwards_, backwards_;
   std::mt19937_64 random_;
   const std::vector<double> from_zero_;
+  bool splitting_takes_time_ = false;
   ListRule rule_;  // its key changes from list schedule to list schedule
   std::vector<Start> starts_;
   PassOrders best_;

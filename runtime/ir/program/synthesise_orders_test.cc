@@ -85,6 +85,15 @@ TEST_CASE("synthesised orders are legal, within memory, not below the bound, and
   CAPTURE(seed);
   SECTION("units passed once") { CheckSynthesis(RandomOncePassed(seed), seed); }
   SECTION("units passed more than once, by several routes") { CheckSynthesis(RandomPipeline(seed), seed); }
+  SECTION("backwards that take longer in two passes") {
+    TimedPipeline pipeline = seed % 2 == 0 ? RandomOncePassed(seed) : RandomPipeline(seed);
+    for (TimedRoute& route : pipeline.routes) {
+      for (size_t s = seed % 3 == 0 ? 1 : 0; s < route.stages.size(); ++s)
+        route.stages[s].split_seconds =
+            0.05 * static_cast<double>(1 + (seed + s) % 6) * route.stages[s].weight_gradient_seconds;
+    }
+    CheckSynthesis(pipeline, seed);
+  }
 }
 
 TEST_CASE("units behind one that several routes share are all kept at work from the begin on") {
@@ -256,6 +265,31 @@ TEST_CASE("published pipelines come as close to their busiest stage's work as pu
   for (double& limit : options.memory_limit) limit *= 2;
   CHECK(SynthesiseOrders(pipeline, options).times.period_seconds / work <=
         c.of_ours_with_twice_the_memory + 5e-4);
+}
+
+TEST_CASE("backwards stay whole where that takes less time and nobody waits for them") {
+  // Of two stages, under a limit that lets the first go on while it waits for the second.
+  TimedPipeline pipeline{.units = 2};
+  pipeline.routes.push_back({.stages = {{.unit = 0}, {.unit = 1}}, .micro_batches = 8});
+  for (TimedStage& stage : pipeline.routes[0].stages) {
+    stage.forward_seconds = stage.input_gradient_seconds = stage.weight_gradient_seconds = 1;
+    stage.split_seconds = 0.25;
+  }
+  const SynthesisedOrders found =
+      SynthesiseOrders(pipeline, {.memory_limit = {8, 8}, .goal = OrderGoal::kPeriod});
+  CheckPasses(pipeline, found.orders);
+  CHECK(found.least_seconds < found.times.period_seconds);
+  // All apart it is 24.
+  CHECK(found.times.period_seconds < 8 * 2.75 + 1);
+  for (const UnitOrder& order : found.orders) {
+    int apart = 0;
+    for (const UnitOp& op : order) apart += op.kind == Kind::kWeightGradient ? 1 : 0;
+    CHECK(apart <= 4);
+  }
+  // A step by itself: the first unit has nothing else to do at the end.
+  const SynthesisedOrders alone =
+      SynthesiseOrders(pipeline, {.memory_limit = {8, 8}, .goal = OrderGoal::kMakespan});
+  CHECK(alone.times.makespan_seconds < 8 * 2.75 + 1 + 1.75);
 }
 
 TEST_CASE("a unit without memory for gradients apart leaves those of others apart") {

@@ -14,14 +14,18 @@ struct TimedStage {
   int chunk = 0;  // of the unit's ranges, by their place in the model
   double forward_seconds = 0;
   double input_gradient_seconds = 0;
-  double weight_gradient_seconds = 0;  // a backward whole takes both
-  double message_seconds = 0;          // to the next stage, and from there back; of the last: 0
+  double weight_gradient_seconds = 0;
+  double split_seconds = 0;    // of both, what they take more than a backward whole; at most the weights'
+  double message_seconds = 0;  // to the next stage, and from there back; of the last: 0
   // What a micro-batch keeps on the unit, in units of the caller's choice (bytes; stashes): from the begin of
   // its forward to the end of its input's gradient, and from there to the end of its weights' gradient.
   double kept = 1;
   double deferred = 1;
 
-  double work_seconds() const { return forward_seconds + input_gradient_seconds + weight_gradient_seconds; }
+  // At least, all backwards being whole.
+  double work_seconds() const {
+    return forward_seconds + input_gradient_seconds + weight_gradient_seconds - split_seconds;
+  }
 };
 
 struct TimedRoute {
@@ -39,7 +43,7 @@ struct TimedPipeline {
 // passes, and a message nothing. A micro-batch keeps 1 of each block and sequence until its last gradient.
 TimedPipeline NominalPipeline(const Plan& plan);
 
-// What each unit computes in a step, in seconds.
+// What each unit computes in a step at least, in seconds.
 std::vector<double> WorkSeconds(const TimedPipeline& pipeline);
 // That of the unit that computes longest: no step is shorter.
 double LongestWorkSeconds(const TimedPipeline& pipeline);
