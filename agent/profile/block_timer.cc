@@ -30,6 +30,14 @@ constexpr double kPassBytesPerParameter = 16;
 constexpr double kSteadySlowdown = 1.02;
 // Times that doubtful sizes are measured anew.
 constexpr int kMostRetrials = 2;
+// Layers are timed together, and no fewer than this many.
+constexpr int kFewestLayers = 2;
+// What the passes of all that are timed touch of parameters, gradients and activations: more than caches hold, as in a whole model; as
+// long as one repetition takes no longer than this.
+constexpr int64_t kBeyondCachesBytes = int64_t{96} << 20;
+constexpr double kLongestBeyondCachesSeconds = 0.5;
+// Of a parameter with its gradient, and how many numbers as wide as the stream, about, are kept of a row.
+constexpr int64_t kTouchedBytesPerParameter = 8, kTouchedBytesOfRow = 4 * 20;
 // Of forwards and what is made again, which take turns and are compared alone.
 constexpr int kRecomputingRounds = 3;
 
@@ -45,7 +53,7 @@ double WaitedSeconds() {
 // A shard of `blocks` of a small model of the same layer shape, with one micro-batch of made-up tokens.
 class TimedShard {
  public:
-  // `splits`: it also times the gradient of the weights alone, which takes more memory; of layers. `recompute`: in place of
+  // `splits`: it also times the two gradients each by itself, which takes more memory; of layers. `recompute`: in place of
   // backwards, what is made again; likewise.
   static absl::StatusOr<TimedShard> Create(Device& device, const TrainingShape& shape, Precision precision,
                                            BlockRange blocks, int micro_batch, bool splits,
@@ -79,14 +87,16 @@ class TimedShard {
     if (last) RETURN_IF_ERROR(timed.shard_->SetTargets(0, tokens));
     if (!device.emulated) RETURN_IF_ERROR(timed.shard_->arena().Initialise(1));
     RETURN_IF_ERROR(timed.FillBoundaries());
+    for (BlockId piece = blocks.first; piece < blocks.end; piece = timed.pieces_.back().end)
+      timed.pieces_.push_back({piece, std::min<BlockId>(piece + kFewestLayers, blocks.end)});
+    // What backwards, and the gradient of the weights, are made of.
+    RETURN_IF_ERROR(timed.shard_->Forward(timed.buffers_, Purpose::kTrain));
     if (splits) {
-      // What the gradient of the weights is made of.
       timed.split_ = timed.buffers_;
       timed.split_->deferred = 0;
-      RETURN_IF_ERROR(timed.shard_->Forward(*timed.split_, Purpose::kTrain));
       RETURN_IF_ERROR(timed.shard_->InputGradient(*timed.split_));
-      RETURN_IF_ERROR(device.queue->Wait(device.queue->Record()));
     }
+    RETURN_IF_ERROR(device.queue->Wait(device.queue->Record()));
     return timed;
   }
 
@@ -106,18 +116,31 @@ class TimedShard {
 
   struct Repetition {
     PassSample forward, backward;
-    PassSample weights;  // their gradient alone, once more; nothing where it is not put off
-    PassSample all() const { return (PassSample(forward) += backward) += weights; }
+    PassSample inputs, weights;  // the gradients once more, each by itself; nothing where they are not apart
+    PassSample all() const { return ((PassSample(forward) += backward) += inputs) += weights; }
   };
   absl::StatusOr<Repetition> TimeOnce() {
     Repetition repetition;
     ASSIGN_OR_RETURN(repetition.forward, Time([&] { return shard_->Forward(buffers_, Purpose::kTrain); }));
     ASSIGN_OR_RETURN(repetition.backward, Time([&] { return shard_->Backward(buffers_); }));
     if (split_) {
+      ASSIGN_OR_RETURN(repetition.inputs, Time([&] { return shard_->InputGradient(*split_); }));
       ASSIGN_OR_RETURN(repetition.weights, Time([&] { return shard_->WeightGradient(*split_); }));
     }
     return repetition;
   }
+  // Both passes through a few of its layers (PieceLayers), which take turns: forwards go onwards and backwards back, as in a step, so that
+  // what comes in is what the pass before has made.
+  absl::StatusOr<Repetition> TimePiece() {
+    const size_t pieces = pieces_.size(), turn = turn_++ % pieces;
+    Repetition repetition;
+    ASSIGN_OR_RETURN(repetition.forward,
+                     Time([&] { return shard_->Forward(buffers_, pieces_[turn], Purpose::kTrain); }));
+    ASSIGN_OR_RETURN(repetition.backward,
+                     Time([&] { return shard_->Backward(buffers_, pieces_[pieces - 1 - turn]); }));
+    return repetition;
+  }
+  int PieceLayers() const { return pieces_.front().size(); }
 
   struct RecomputingRepetition {
     PassSample forward, again;
@@ -172,6 +195,8 @@ class TimedShard {
   // This thread does the device's work. Another device goes on while this thread waits for a processor.
   bool computes_here_ = false;
   std::unique_ptr<ModelShard> shard_;
+  std::vector<BlockRange> pieces_;  // of its blocks, that take turns
+  size_t turn_ = 0;
   ModelShard::PassBuffers buffers_;
   std::optional<ModelShard::PassBuffers> split_;  // with what lies between the two gradients
 };
@@ -180,9 +205,18 @@ double OnLine(double x1, double y1, double x2, double y2, double x) {
   return y2 + std::max(0.0, (y2 - y1) / (x2 - x1)) * (x - x2);
 }
 
-TrainingShape WithFewLayers(TrainingShape shape) {
-  shape.model.layers = std::min(shape.model.layers, 2);
-  return shape;
+int EvenOf(int layers) { return layers - layers % kFewestLayers; }
+
+// How many layers of a model are timed together. An emulated device takes as long wherever its memory lies.
+int LayersToTime(const Device& device, const TrainingShape& shape, int micro_batch) {
+  const ModelConfig& model = shape.model;
+  const int64_t of_layer =
+      kTouchedBytesPerParameter * SegmentElements(model, SegmentOfBlock(BlockOfLayer(0))) +
+      kTouchedBytesOfRow * micro_batch * shape.sequence * model.hidden;
+  const int64_t beyond_caches = device.emulated ? 0 : kBeyondCachesBytes / of_layer + 1;
+  const int layers = std::max(kFewestLayers, static_cast<int>(beyond_caches));
+  if (model.layers < kFewestLayers) return model.layers;
+  return EvenOf(std::min(layers, model.layers));
 }
 
 // Of both passes over one window.
@@ -206,12 +240,7 @@ class BlockTimer {
  public:
   BlockTimer(Device& device, const TrainingShape& shape, Precision precision, const std::vector<int>& sizes,
              const TimingLimits& limits)
-      : device_(device),
-        shape_(WithFewLayers(shape)),
-        whole_layers_(shape.model.layers),
-        precision_(precision),
-        sizes_(sizes),
-        limits_(limits) {}
+      : device_(device), shape_(shape), precision_(precision), sizes_(sizes), limits_(limits) {}
 
   absl::StatusOr<DeviceTimes> Run() {
     DeviceTimes times;
@@ -247,12 +276,13 @@ class BlockTimer {
     int index;  // into sizes_
     int layers = 1;
     std::unique_ptr<TimedShard> shard;  // null: gave way to another
-    std::vector<PassSample> forward, backward, weights;
+    std::vector<PassSample> forward, backward, inputs, weights;
     double seconds = 0;  // of one repetition, as far as is known
 
     void Forget() {
       forward.clear();
       backward.clear();
+      inputs.clear();
       weights.clear();
     }
   };
@@ -309,23 +339,31 @@ class BlockTimer {
   // size before; null: this is the first one.
   absl::StatusOr<const Entry*> Prepare(TimedBlock block, int index, const Entry* last) {
     if (last != nullptr) {
-      const double expected_seconds = last->seconds / last->layers *
-                                      (block == TimedBlock::kLayer ? shape_.model.layers : 1) *
-                                      sizes_[index] / sizes_[last->index];
+      const int layers = block == TimedBlock::kLayer ? std::min(shape_.model.layers, kFewestLayers) : 1;
+      const double expected_seconds =
+          last->seconds / last->layers * layers * sizes_[index] / sizes_[last->index];
       if (expected_seconds > limits_.longest_repetition_seconds) return nullptr;
     }
     auto entry = std::make_unique<Entry>();
     entry->block = block;
     entry->index = index;
-    entry->layers = block == TimedBlock::kLayer ? shape_.model.layers : 1;
+    entry->layers = block == TimedBlock::kLayer ? LayersToTime(device_, shape_, sizes_[index]) : 1;
     absl::Status opened = Open(*entry);
-    if (absl::IsResourceExhausted(opened) && entry->layers > 1) {
-      entry->layers = 1;
+    for (const int layers : {kFewestLayers, 1}) {
+      if (!absl::IsResourceExhausted(opened) || entry->layers <= layers) continue;
+      entry->layers = layers;
       opened = Open(*entry);
     }
     if (absl::IsResourceExhausted(opened) && last != nullptr) return nullptr;
     RETURN_IF_ERROR(opened);
-    ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry->shard->TimeOnce());
+    ASSIGN_OR_RETURN(TimedShard::Repetition repetition, entry->shard->TimeOnce());
+    if (repetition.all().seconds > kLongestBeyondCachesSeconds && entry->layers > kFewestLayers) {
+      const double part = kLongestBeyondCachesSeconds / repetition.all().seconds;
+      entry->layers = std::max(kFewestLayers, EvenOf(static_cast<int>(part * entry->layers)));
+      entry->shard = nullptr;
+      RETURN_IF_ERROR(Open(*entry));
+      ASSIGN_OR_RETURN(repetition, entry->shard->TimeOnce());
+    }
     entry->seconds = repetition.all().seconds;
     return entries_.emplace_back(std::move(entry)).get();
   }
@@ -338,7 +376,7 @@ class BlockTimer {
     while (count == 0 || sum.all().seconds < limits_.turn_seconds) {
       ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry.shard->TimeOnce());
       for (const auto pass : {&TimedShard::Repetition::forward, &TimedShard::Repetition::backward,
-                              &TimedShard::Repetition::weights}) {
+                              &TimedShard::Repetition::inputs, &TimedShard::Repetition::weights}) {
         sum.*pass += repetition.*pass;
       }
       ++count;
@@ -350,6 +388,7 @@ class BlockTimer {
     };
     entry.forward.push_back(mean(sum.forward));
     entry.backward.push_back(mean(sum.backward));
+    entry.inputs.push_back(mean(sum.inputs));
     entry.weights.push_back(mean(sum.weights));
     return absl::OkStatus();
   }
@@ -374,7 +413,7 @@ class BlockTimer {
   double WidestSpread() const {
     double widest = 0;
     for (const MicroBatchTimes& times : Results()) {
-      if (!times.extrapolated) widest = std::max(widest, times.spread(whole_layers_));
+      if (!times.extrapolated) widest = std::max(widest, times.spread(shape_.model.layers));
     }
     return widest;
   }
@@ -421,8 +460,12 @@ class BlockTimer {
       const double spread = std::max(forward.seconds >= 0.2 * backward.seconds ? forward.spread : 0,
                                      backward.seconds >= 0.2 * forward.seconds ? backward.spread : 0);
       const double weights = std::min(MiddleOf(entry->weights).seconds, backward.seconds);
-      const MeasuredPass pass{forward.seconds * slowdown, backward.seconds * slowdown, weights * slowdown,
-                              spread};
+      const double apart = MiddleOf(entry->inputs).seconds + weights;
+      const MeasuredPass pass{.forward_seconds = forward.seconds * slowdown,
+                              .backward_seconds = backward.seconds * slowdown,
+                              .weight_gradient_seconds = weights * slowdown,
+                              .spread = spread,
+                              .split_seconds = std::clamp(apart - backward.seconds, 0.0, weights) * slowdown};
       if (entry->index == index) return pass;
       measured.emplace_back(sizes_[entry->index], pass);
     }
@@ -434,8 +477,11 @@ class BlockTimer {
       const auto& [size, before] = measured[measured.size() - 2];
       return OnLine(size, before.*field, last_size, last.*field, sizes_[index]);
     };
-    return {suggested(&MeasuredPass::forward_seconds), suggested(&MeasuredPass::backward_seconds),
-            suggested(&MeasuredPass::weight_gradient_seconds), measured.back().second.spread};
+    return {.forward_seconds = suggested(&MeasuredPass::forward_seconds),
+            .backward_seconds = suggested(&MeasuredPass::backward_seconds),
+            .weight_gradient_seconds = suggested(&MeasuredPass::weight_gradient_seconds),
+            .spread = measured.back().second.spread,
+            .split_seconds = suggested(&MeasuredPass::split_seconds)};
   }
 
   // Forwards and what is made again take turns, so that how fast the device happens to be does not matter: the part that the one
@@ -508,8 +554,7 @@ class BlockTimer {
   void NoteWorkspace() { workspace_ = std::max(workspace_, device_.ops->held().scratch); }
 
   Device& device_;
-  const TrainingShape shape_;  // with few layers
-  const int whole_layers_;
+  const TrainingShape shape_;
   const Precision precision_;
   const std::vector<int>& sizes_;
   const TimingLimits limits_;
@@ -521,20 +566,29 @@ class BlockTimer {
 
 // A device's own turn in a round, and that of all.
 struct TurnsOfRound {
-  PassSample alone, together;
-  int alone_count = 0, together_count = 0;
+  // A turn's first repetition finds caches as others have left them: it counts where there is no other.
+  struct OfTurn {
+    double first_seconds = 0, later_seconds = 0;
+    int later = 0;
 
-  void Add(bool of_all, const PassSample& sample) {
-    (of_all ? together : alone) += sample;
-    ++(of_all ? together_count : alone_count);
-  }
-  bool complete() const { return alone_count > 0 && together_count > 0; }
-  // Without what waited for a processor that others had.
+    void Add(double seconds) {
+      if (first_seconds == 0) {
+        first_seconds = std::max(seconds, 1e-9);
+        return;
+      }
+      later_seconds += seconds;
+      ++later;
+    }
+  };
+  OfTurn alone, together;
+
+  // `seconds`: with what waited for a processor that others had. What else a machine does finds a core that computes nothing as long as
+  // there is one, and takes its time from the devices' passes where all compute.
+  void Add(bool of_all, double seconds) { (of_all ? together : alone).Add(seconds); }
+  bool complete() const { return alone.first_seconds > 0 && together.first_seconds > 0; }
   double ratio() const {
-    const auto mean = [](const PassSample& sum, int count) {
-      return std::max(sum.seconds - sum.waited_seconds, 1e-9) / count;
-    };
-    return mean(together, together_count) / mean(alone, alone_count);
+    if (alone.later == 0 || together.later == 0) return together.first_seconds / alone.first_seconds;
+    return together.later_seconds / together.later / (alone.later_seconds / alone.later);
   }
 };
 
@@ -553,10 +607,10 @@ absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shap
 
 absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape& shape, Precision precision,
                                              int micro_batch, double seconds, const HostTurns& turns) {
-  const TrainingShape few = WithFewLayers(shape);
-  const int layers = few.model.layers;
-  ASSIGN_OR_RETURN(TimedShard timed,
-                   TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch, false));
+  ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device, shape, precision,
+                                                        {1, 1 + LayersToTime(device, shape, micro_batch)},
+                                                        micro_batch, /*splits=*/false));
+  const int layers = timed.PieceLayers();
   int updates = 0;
   const auto time_update = [&]() -> absl::StatusOr<PassSample> {
     ASSIGN_OR_RETURN(PassSample sample, timed.TimeNorms());
@@ -595,7 +649,7 @@ absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape
     if (of_update) {
       ASSIGN_OR_RETURN(sample, time_update());
     } else {
-      ASSIGN_OR_RETURN(repetition, timed.TimeOnce());
+      ASSIGN_OR_RETURN(repetition, timed.TimePiece());
       sample = repetition.all();
     }
     last_seconds = sample.seconds;
@@ -603,12 +657,12 @@ absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape
                         since_start() <= (1 - kStartingShare) * seconds &&
                         UnixSecondsNow() <= turn.end_seconds;
     if (!counts) continue;
-    rounds[turn.round].Add(turn.of_all, sample);
+    rounds[turn.round].Add(turn.of_all, sample.seconds);
     if (!of_update && (!in_turns || !turn.of_all)) keep(repetition);
   }
   // Nothing was short enough to count: then one does that is not.
   if (forward.empty()) {
-    ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, timed.TimeOnce());
+    ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, timed.TimePiece());
     keep(repetition);
   }
   const double slowdown = ForeignSlowdown(both);

@@ -34,7 +34,8 @@ struct TimingLimits {
 
 // Times embedding, layer and head for each of `micro_batch_sizes` (ascending): MiddleOf over rounds, so that
 // a burst of foreign load hits all alike. What DoubtsOf objects to is measured again, and marked if that does
-// not help. Two layers are timed together, so that weights come from memory as they do in a whole model. Of a
+// not help. Two layers are timed together, and more where they are small, so that all comes from memory as in a whole
+// model. Of a
 // size that is too large or takes too long, the time is on the line through the two sizes before, or in
 // proportion to the only one. Blocks; the device should have nothing else to do than what it will have beside
 // training.

@@ -62,6 +62,8 @@ TEST_CASE("a layer's times are those that the device takes") {
     // More than the products of the weights' gradients have of the flops, less than all.
     CHECK(t.layer.weight_gradient_seconds > 0.2 * t.layer.backward_seconds);
     CHECK(t.layer.weight_gradient_seconds < 0.8 * t.layer.backward_seconds);
+    CHECK(t.layer.split_seconds >= 0);
+    CHECK(t.layer.split_seconds <= t.layer.weight_gradient_seconds);
     // Not the last product, and not attention: about what their FLOPs are.
     const double layer = t.layer.recompute_seconds / t.layer.forward_seconds,
                  but_attention = t.layer.recompute_but_attention_seconds / t.layer.forward_seconds;

@@ -15,6 +15,7 @@ struct MeasuredPass {
   double spread = 0;                   // of the wider of the two, as Middle::spread; 0: not known
   // Of a layer: to make its activations again, all and all but attention's; 0: not known.
   double recompute_seconds = 0, recompute_but_attention_seconds = 0;
+  double split_seconds = 0;  // that both gradients take more as passes of their own
 };
 
 // The times of one micro-batch of so many windows; `layer` is of one layer.

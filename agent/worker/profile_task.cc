@@ -65,6 +65,7 @@ class ProfileWorkerTask final : public WorkerTask {
       out.set_layer_weight_gradient_seconds(t.layer.weight_gradient_seconds);
       out.set_layer_recompute_seconds(t.layer.recompute_seconds);
       out.set_layer_recompute_but_attention_seconds(t.layer.recompute_but_attention_seconds);
+      out.set_layer_split_seconds(t.layer.split_seconds);
       out.set_head_forward_seconds(t.head.forward_seconds);
       out.set_head_backward_seconds(t.head.backward_seconds);
       out.set_workspace_bytes(static_cast<uint64_t>(t.workspace.value));

@@ -20,14 +20,14 @@ namespace medley {
 namespace {
 
 // Repetitions are no longer than this where a smaller micro-batch allows it, and a turn has room for so many.
-constexpr double kLongestRepetitionSeconds = 0.05, kRepetitions = 3;
+constexpr double kLongestRepetitionSeconds = 0.05, kRepetitions = 5;
 constexpr double kLeastTurnSeconds = 0.05, kMostTurnSeconds = 2;
 // Below this a step's length is not the devices' computing, and a few rounds do.
 constexpr double kWorthMeasuringSeconds = 0.01;
-constexpr int kFewRounds = 12, kManyRounds = 64;
+constexpr int kFewRounds = 12, kManyRounds = 48;
 constexpr double kMostSeconds = 60;
 // What is less says nothing.
-constexpr double kLeastFactor = 1.01;
+constexpr double kLeastFactor = 1.002;
 constexpr double kMostFactor = 1000;
 // Layers that a repetition is of.
 constexpr double kLayers = 2;
