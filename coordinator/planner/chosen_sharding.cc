@@ -21,7 +21,7 @@ class Sharding {
       : problem_(problem), limits_(limits), chosen_(chosen), best_seconds_(chosen.step_seconds) {}
 
   void Run(const std::vector<PredictedPlan>& plans) {
-    Try(WithSharedOptimizer(chosen_.plan), kOptimizer);
+    Try(WithSharedOptimizer(chosen_.plan), kOptimizer);  // one prediction, whatever time is left
     for (const PredictedPlan& plan : plans) Try(WithSharedOptimizer(plan.plan), kOptimizer);
     Try(WithShardedParameters(problem_, chosen_.plan), kParameters);
     for (const int size : problem_.micro_batch_sizes) {
@@ -110,7 +110,9 @@ class Sharding {
   }
 
   void Try(const absl::StatusOr<Plan>& plan, const char* what) {
-    if (limits_.stopped() || !plan.ok() || plan->routes.size() < 2 || *plan == chosen_.plan) return;
+    if ((limits_.stopped() && std::exchange(tried_, true)) || !plan.ok() || plan->routes.size() < 2 ||
+        *plan == chosen_.plan)
+      return;
     const std::vector<Schedule>& allowed = problem_.constraints.schedules;
     if (plan->schedule != Schedule::kListed &&
         std::find(allowed.begin(), allowed.end(), plan->schedule) == allowed.end())
@@ -128,6 +130,7 @@ class Sharding {
   const PlanningProblem& problem_;
   const SearchLimits& limits_;
   ChosenPlan& chosen_;
+  bool tried_ = false;
   Plan best_;
   double best_seconds_;
   const char* what_ = "";

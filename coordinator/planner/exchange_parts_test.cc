@@ -14,6 +14,7 @@
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/step_simulator.h"
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/ir/plan/check_plan.h"
 
 namespace medley {
@@ -202,7 +203,7 @@ TEST_CASE("plans that are made by classes are cut, too, where that is faster") {
     unit.exchange_parts = 1;
   }
   CHECK(chosen->step_seconds < predictor.Predict(whole)->step_seconds * 0.9);
-  CHECK(chosen->lower_bound_seconds == 0);
+  CHECK(chosen->lower_bound_seconds == WorkSeconds(problem));
   CHECK_THAT(chosen->fitting, Catch::Contains("units exchange in "));
 
   for (DeviceCost& device : problem.devices) device.cores = 2;

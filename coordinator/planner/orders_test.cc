@@ -10,6 +10,7 @@
 #include "coordinator/planner/random_problem.h"
 #include "coordinator/planner/techniques/order_problem.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/ir/plan/check_plan.h"
 #include "runtime/ir/program/memory.h"
 
@@ -127,7 +128,7 @@ TEST_CASE("where an order pays off it is chosen, fits, and is told of") {
   CHECK(chosen->step_seconds < named->step_seconds * (1 - kLeastGain));
   CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
   CHECK_FALSE(chosen->proven_optimal);
-  CHECK(chosen->lower_bound_seconds == 0);
+  CHECK(chosen->lower_bound_seconds == Approx(WorkSeconds(problem)));
   CHECK_THAT(chosen->orders, Catch::Contains("% faster than") && Catch::Contains("proven to be the best"));
   CheckValid(problem, chosen->plan);
   // Again, it is the same.

@@ -16,6 +16,7 @@
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/planner/ways_out.h"
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -124,6 +125,9 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
   absl::StatusOr<ChosenPlan> chosen = ChooseByAnyWay(problem, limits);
   if (absl::IsResourceExhausted(chosen.status()) && problem.constraints.limit_devices())
     return NothingAllowed(problem.constraints);
+  if (chosen.ok())
+    chosen->lower_bound_seconds =
+        std::min(chosen->step_seconds, std::max(chosen->lower_bound_seconds, WorkSeconds(problem)));
   return chosen;
 }
 

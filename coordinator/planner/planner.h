@@ -43,7 +43,7 @@ struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
   // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this; where the plan
-  // chosen has an order of its own, no plan in any order. 0: not known, as of searched plans with orders of their own.
+  // chosen has an order of its own, no plan in any order. At least what all devices take that compute all the time (work_bound.h).
   double lower_bound_seconds = 0;
   // The search was exhausted within its limits, and none that it did not look at because its replicas would share the optimizer's state
   // could be faster by a thousandth. Of plans with a synthesised order nothing is known: what is proven is proven of those with named schedules.
@@ -66,7 +66,7 @@ struct ChosenPlan {
 // are taken together in units that share the width of their blocks, by what has been measured of such shares;
 // and, where the constraints allow it, units make activations again instead of keeping them, have their layers in
 // host memory and share the optimizer's state. The fastest plan that is found of those; nothing is called proven
-// of it, and lower_bound_seconds is 0. `fitting` says so, and what it brings that such units cut micro-batches into parts.
+// of it. `fitting` says so, and what it brings that such units cut micro-batches into parts.
 //
 // Where constraints allow to save memory, replicas share the optimizer's state, or all that they have of layers, where that is predicted
 // to be faster (chosen_sharding.h); `fitting` says so.

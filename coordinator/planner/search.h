@@ -187,7 +187,6 @@ class Search {
   double Below(int units) const;
   bool OutOfBudget() const;
   bool EnoughLists() const;
-  double LayersSharedPerfectlySeconds() const;
 
   Search(const PlanningProblem& problem, const PlanningProblem& simulated,
          const std::vector<SharedUnit>& units, const SearchSpace& space, const SearchLimits& limits);

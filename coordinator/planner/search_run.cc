@@ -3,6 +3,7 @@
 
 #include "coordinator/planner/memory_shortage.h"
 #include "coordinator/planner/search.h"
+#include "coordinator/predictor/work_bound.h"
 
 // The course of the search, and what it may spend.
 namespace medley {
@@ -83,7 +84,7 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   std::vector<int> left;
   for (const std::vector<int>& members : tables_.classes()) left.push_back(static_cast<int>(members.size()));
   EnumerateLists(lists, left, arrangements);
-  double unfinished_bound = EnoughLists() ? LayersSharedPerfectlySeconds() : kInfinity;
+  double unfinished_bound = EnoughLists() ? WorkSeconds(problem_) : kInfinity;
   unfinished_bound = std::min(unfinished_bound, SearchAll(arrangements));
   unfinished_bound = std::min(unfinished_bound, SearchUnlikeSizes());
   if (best_.plan.units.empty()) {
@@ -93,7 +94,7 @@ absl::StatusOr<ChosenPlan> Search::Run() {
     return absl::ResourceExhaustedError(DescribeShortage(tables_, Shortage()));
   }
   if (!units_.empty()) return best_;
-  if (passed_over_) unfinished_bound = std::min(unfinished_bound, LayersSharedPerfectlySeconds());
+  if (passed_over_) unfinished_bound = std::min(unfinished_bound, WorkSeconds(problem_));
   best_.proven_optimal = unfinished_bound >= best_.step_seconds * (1 - kRounding);
   best_.lower_bound_seconds = best_.proven_optimal ? best_.step_seconds : unfinished_bound;
   return best_;
@@ -137,21 +138,6 @@ bool Search::Fits() {
 MemoryShortage Search::Shortage() {
   return LeastShortage(tables_, std::min<int>(space_.min_stages, static_cast<int>(problem_.devices.size())),
                        space_.max_stages);
-}
-
-// No plan is faster: all layers' work, divided over all devices without loss, each with its best micro-batch size.
-double Search::LayersSharedPerfectlySeconds() const {
-  double sequences_a_second = 0;  // of one layer
-  for (const DeviceCost& device : problem_.devices) {
-    double best = 0;
-    for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
-      const PassTimes& layer = device.times[size].layer;
-      best = std::max(best, problem_.micro_batch_sizes[size] /
-                                std::max(1e-300, layer.forward_seconds + layer.backward_seconds));
-    }
-    sequences_a_second += best;
-  }
-  return problem_.shape.global_batch_sequences * problem_.shape.model.layers / sequences_a_second;
 }
 
 int64_t Search::SpentInstructions() const {

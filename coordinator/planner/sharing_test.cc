@@ -10,6 +10,7 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_site.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/ir/plan/check_plan.h"
 
 namespace medley {
@@ -141,7 +142,7 @@ TEST_CASE("where nothing fits with one device a unit, alike devices of a host sh
   CheckValid(problem, chosen->plan);
   CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
   CHECK_FALSE(chosen->proven_optimal);
-  CHECK(chosen->lower_bound_seconds == 0);
+  CHECK(chosen->lower_bound_seconds == Approx(WorkSeconds(problem)));
   CHECK_THAT(chosen->fitting, Catch::Contains("nothing fits with one device a unit") &&
                                   Catch::Contains("2 a unit") && Catch::Contains("were not searched"));
   for (const Unit& unit : chosen->plan.units) {

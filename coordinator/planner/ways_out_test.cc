@@ -10,6 +10,7 @@
 #include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/random_problem.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/ir/plan/check_plan.h"
 
 namespace medley {
@@ -89,7 +90,7 @@ void CompareOne(const PlanningProblem& problem, Expected expected, int64_t most_
   compared.hosts += windows > 0 && problem.devices[0].host_memory > Bytes{0};
   const bool for_speed = absl::StrContains(chosen->fitting, "replicas share ");
   if (for_speed) CHECK(chosen->plan.shards_optimizer);
-  if (!for_speed) CHECK(chosen->lower_bound_seconds == 0);
+  if (!for_speed) CHECK(chosen->lower_bound_seconds == Approx(WorkSeconds(problem)));
   if (!for_speed) CHECK_FALSE(chosen->proven_optimal);
   if (chosen->proven_optimal) CHECK(chosen->step_seconds <= *every.least_seconds * (1 + 1e-9));
   CHECK(chosen->lower_bound_seconds <= *every.least_seconds * (1 + 1e-9));

@@ -21,6 +21,7 @@
 #include "coordinator/planner/classes/order_plans.h"
 #include "coordinator/planner/classes/site_bound.h"
 #include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/base/stop_flag.h"
 
 namespace medley {

@@ -37,16 +37,6 @@ int64_t WholeMicroBatches(const PlanningProblem& problem, double sequences) {
   return std::max<int64_t>(0, static_cast<int64_t>(sequences) / least * least);
 }
 
-// Of one layer and sequence, at the size of micro-batches that is the best; none: nothing was measured.
-double LeastLayerSeconds(const PlanningProblem& problem, const std::vector<BlockTimes>& times) {
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t size = 0; size < times.size(); ++size) {
-    if (DividesBatch(problem, problem.micro_batch_sizes[size]))
-      least = std::min(least, times[size].layer.Seconds() / problem.micro_batch_sizes[size]);
-  }
-  return least;
-}
-
 }  // namespace
 
 std::vector<PlanningProblem> Homes(const PlanningProblem& problem) {
@@ -57,21 +47,6 @@ std::vector<PlanningProblem> Homes(const PlanningProblem& problem) {
   if (devices_of_site.size() < 2) return homes;
   for (const auto& [site, devices] : devices_of_site) homes.push_back(OnDevices(problem, devices));
   return homes;
-}
-
-double WorkSeconds(const PlanningProblem& problem) {
-  double layers_per_second = 0;
-  for (const DeviceCost& device : problem.devices) {
-    double least = LeastLayerSeconds(problem, device.times);
-    for (const ShareCost& cost : device.shares) {
-      const double width =
-          static_cast<double>(cost.share.feed_forward.size()) / problem.shape.model.feed_forward;
-      least = std::min(least, LeastLayerSeconds(problem, cost.times) / width);
-    }
-    layers_per_second += 1 / least;
-  }
-  return static_cast<double>(problem.shape.global_batch_sequences) * problem.shape.model.layers /
-         layers_per_second;
 }
 
 double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,

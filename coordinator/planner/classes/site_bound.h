@@ -21,7 +21,4 @@ double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, do
 // The devices of each site by themselves, where there are several.
 std::vector<PlanningProblem> Homes(const PlanningProblem& problem);
 
-// What all devices take for the layers of a whole batch if they compute all the time, each as wide a part of them as it is fastest at.
-double WorkSeconds(const PlanningProblem& problem);
-
 }  // namespace medley

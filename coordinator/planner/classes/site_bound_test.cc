@@ -93,23 +93,5 @@ TEST_CASE("of one site, or where messages may come in no time or share nothing, 
   CHECK(SiteBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
 }
 
-TEST_CASE("no site does its work sooner than if all devices computed all the time") {
-  PlanningProblem problem = TwoSites(1e4);
-  const double seconds = WorkSeconds(problem);
-  CHECK(seconds > 0);
-  problem.shape.global_batch_sequences *= 2;
-  CHECK(WorkSeconds(problem) == Approx(2 * seconds));
-  double of_one =
-      std::numeric_limits<double>::infinity();  // sequences of the first device, whole or in shares
-  problem.devices.resize(1);
-  for (size_t size = 0; size < problem.micro_batch_sizes.size(); ++size) {
-    const double layer = problem.devices[0].times[size].layer.Seconds();
-    of_one = std::min(of_one, layer * problem.shape.model.layers / problem.micro_batch_sizes[size]);
-  }
-  CHECK(WorkSeconds(problem) <= problem.shape.global_batch_sequences * of_one * (1 + 1e-9));
-  problem.devices[0].shares.clear();
-  CHECK(WorkSeconds(problem) == Approx(problem.shape.global_batch_sequences * of_one));
-}
-
 }  // namespace
 }  // namespace medley

@@ -1,0 +1,79 @@
+#include "coordinator/predictor/work_bound.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace medley {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Of one sequence through one block of each kind.
+struct BlockSeconds {
+  double layer = kNever, head = kNever, embedding = kNever;
+  auto operator<=>(const BlockSeconds&) const = default;
+};
+
+// At the size of micro-batches that is the best for each; the parts that were timed are so large.
+void TakeBest(const PlanningProblem& problem, const std::vector<BlockTimes>& times, double of_layer,
+              double of_vocabulary, BlockSeconds& best) {
+  for (size_t size = 0; size < times.size(); ++size) {
+    const int sequences = problem.micro_batch_sizes[size];
+    if (!DividesBatch(problem, sequences)) continue;
+    best.layer = std::min(best.layer, times[size].layer.Seconds() / sequences / of_layer);
+    best.head = std::min(best.head, times[size].head.Seconds() / sequences / of_vocabulary);
+    best.embedding = std::min(best.embedding, times[size].embedding.Seconds() / sequences / of_vocabulary);
+  }
+}
+
+BlockSeconds BestOf(const PlanningProblem& problem, const DeviceCost& device) {
+  BlockSeconds best;
+  TakeBest(problem, device.times, 1, 1, best);
+  for (const ShareCost& cost : device.shares) {
+    const auto part = [](int64_t size, int64_t of) {
+      return static_cast<double>(size) / static_cast<double>(of);
+    };
+    TakeBest(problem, cost.times, part(cost.share.feed_forward.size(), problem.shape.model.feed_forward),
+             part(cost.share.vocabulary.size(), problem.shape.model.vocabulary), best);
+  }
+  return best;
+}
+
+double Earned(double price, double seconds) { return price > 0 ? price / seconds : 0; }
+
+// For which a device does a layer as gladly.
+double IndifferentPrice(double seconds, double of_layer) {
+  return of_layer > 0 && seconds < kNever && of_layer < kNever ? seconds / of_layer : 0;
+}
+
+}  // namespace
+
+double WorkSeconds(const PlanningProblem& problem) {
+  std::map<BlockSeconds, double> devices;  // that are as fast: how many
+  std::set<double> head_prices = {0}, embedding_prices = {0};
+  for (const DeviceCost& device : problem.devices) {
+    const BlockSeconds best = BestOf(problem, device);
+    ++devices[best];
+    head_prices.insert(IndifferentPrice(best.head, best.layer));
+    embedding_prices.insert(IndifferentPrice(best.embedding, best.layer));
+  }
+  double most_seconds = 0;
+  for (const double of_head : head_prices) {
+    for (const double of_embedding : embedding_prices) {
+      double earned_per_second = 0;
+      for (const auto& [seconds, count] : devices) {
+        earned_per_second += count * std::max({Earned(1, seconds.layer), Earned(of_head, seconds.head),
+                                               Earned(of_embedding, seconds.embedding)});
+      }
+      const double wages =
+          problem.shape.global_batch_sequences * (problem.shape.model.layers + of_head + of_embedding);
+      most_seconds = std::max(most_seconds, wages / earned_per_second);
+    }
+  }
+  return most_seconds;
+}
+
+}  // namespace medley
