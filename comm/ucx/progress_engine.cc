@@ -188,7 +188,8 @@ void ProgressEngine::Run() {
     }
     const absl::Time now = Now();
     const absl::Duration tidy_in = Tidy(now);
-    if (!asked_ && (polling_ || polls_ != polls_seen)) {
+    // Who sleeps has given up polling, and waits for this thread.
+    if (!asked_ && (polling_ || (polls_ != polls_seen && sleepers_ == 0))) {
       polls_seen = polls_;
       take_over_.WaitUntil(mutex_, now + Lease(), wanted);
       continue;
