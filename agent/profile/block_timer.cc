@@ -607,9 +607,14 @@ absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shap
 
 absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape& shape, Precision precision,
                                              int micro_batch, double seconds, const HostTurns& turns) {
-  ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device, shape, precision,
-                                                        {1, 1 + LayersToTime(device, shape, micro_batch)},
-                                                        micro_batch, /*splits=*/false));
+  const auto of_layers = [&](int count) {
+    return TimedShard::Create(device, shape, precision, {1, 1 + count}, micro_batch, /*splits=*/false);
+  };
+  absl::StatusOr<TimedShard> created = of_layers(LayersToTime(device, shape, micro_batch));
+  if (absl::IsResourceExhausted(created.status()) && shape.model.layers > kFewestLayers)
+    created = of_layers(kFewestLayers);
+  RETURN_IF_ERROR(created.status());
+  TimedShard& timed = *created;
   const int layers = timed.PieceLayers();
   int updates = 0;
   const auto time_update = [&]() -> absl::StatusOr<PassSample> {

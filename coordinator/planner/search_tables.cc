@@ -209,6 +209,16 @@ BufferCounts SearchTables::BuffersOf(const Stage& stage, Recompute recompute, in
   return buffers;
 }
 
+void SearchTables::StageNeeds::Copy(int from, int to) {
+  bytes[to] = bytes[from];
+  recompute[to] = recompute[from];
+  for (std::vector<int64_t>& of_one : bytes_by_recompute)
+    if (!of_one.empty()) of_one[to] = of_one[from];
+  if (with_windows.empty()) return;
+  with_windows[to] = with_windows[from];
+  window_bytes[to] = window_bytes[from];
+}
+
 const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
   int64_t key = stage.size;
   key = key * kSchedules + static_cast<int64_t>(stage.schedule);
@@ -264,6 +274,11 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
     }
     for (BlockId first = 0; first < blocks_; ++first) {
       for (BlockId end = first + 1; end <= blocks_; ++end) {
+        if (first > BlockOfLayer(0) &&
+            end < blocks_) {  // as many layers as from the first one on need as much
+          entry->second.Copy(At({BlockOfLayer(0), BlockOfLayer(end - first)}), At({first, end}));
+          continue;
+        }
         AddNeeds(stage, {first, end}, buffers, entry->second);
         if (may_have_windows) AddWindows(stage, {first, end}, of_windows, buffers[0], entry->second);
       }

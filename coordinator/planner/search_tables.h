@@ -126,6 +126,8 @@ class SearchTables {
     std::vector<std::vector<UnitSaving>> with_windows;
     // With the fewest windows and what is recomputed with which that is least; kNever: its layers cannot live there.
     std::vector<int64_t> window_bytes;
+
+    void Copy(int from, int to);  // places
   };
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   const StageNeeds& NeedsOf(const Stage& stage);
