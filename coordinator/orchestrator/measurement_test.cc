@@ -221,8 +221,8 @@ TEST_CASE("devices are measured together with the largest micro-batch that is sh
   }
   const TogetherTask task = TogetherTaskFor(sharing, cluster, "s");
   CHECK(task.micro_batch_sequences == 4);  // two layers of the slow one take 0.048 s
-  CHECK(task.turn_seconds == Approx(3 * 0.048));
-  CHECK(task.seconds == Approx(64 * 3 * 3 * 0.048));
+  CHECK(task.turn_seconds == Approx(5 * 0.048));
+  CHECK(task.seconds == Approx(48 * 3 * 5 * 0.048));
   CHECK(TogetherTaskFor(sharing, cluster, "another").micro_batch_sequences == 1);
   for (ProfiledTimes& times : cluster.profiles[1].times) times.blocks.layer.forward_seconds = 100;
   CHECK(TogetherTaskFor(sharing, cluster, "s").micro_batch_sequences == 1);
@@ -233,7 +233,7 @@ TEST_CASE("devices are measured together with the largest micro-batch that is sh
   cluster.profiles[1].times[0].blocks.layer.forward_seconds = 0.08;  // 0.16 s of two layers, eight windows
   cluster.profiles[0].times.clear();
   CHECK(TogetherTaskFor(sharing, cluster, "s").micro_batch_sequences == 2);
-  CHECK(TogetherTaskFor(sharing, cluster, "s").turn_seconds == Approx(3 * 0.04));
+  CHECK(TogetherTaskFor(sharing, cluster, "s").turn_seconds == Approx(5 * 0.04));
   for (DeviceProfile& profile : cluster.profiles) {
     for (ProfiledTimes& times : profile.times) times.blocks.layer.forward_seconds = 1e-5;
   }
