@@ -99,7 +99,6 @@ void ProgressEngine::TakeIn(absl::Duration limit) {
 absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> done) {
   polling_ = true;
   ++polls_;
-  NoteVisit();
   absl::Time begin = absl::InfinitePast(), end;
   bool shared = false;  // the core, with others who want it
   bool moved = false;   // something, since the last look at the clock
@@ -109,7 +108,10 @@ absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> d
     const bool look = shared || round % kRoundsPerLook == 0;
     if (!look && !wanted_.load(std::memory_order_relaxed)) continue;
     const absl::Time now = Now();
-    if (begin == absl::InfinitePast()) begin = now;
+    if (begin == absl::InfinitePast()) {
+      begin = now;
+      NoteVisit(now);
+    }
     if (begin == now || std::exchange(moved, false)) end = std::min(deadline, now + polling_for_);
     if (now >= end) break;
     shared = StepAside();
@@ -119,8 +121,7 @@ absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> d
   return begin;
 }
 
-void ProgressEngine::NoteVisit() {
-  const absl::Time now = Now();
+void ProgressEngine::NoteVisit(absl::Time now) {
   const absl::Duration gap = now - std::exchange(last_visit_, now);
   if (gap >= absl::ZeroDuration() && gap < kLongestLease) gap_ = std::max(gap, kForgetting * gap_);
 }

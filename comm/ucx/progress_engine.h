@@ -56,8 +56,8 @@ class ProgressEngine {
   bool Progress(int rounds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns when it began, or InfinitePast if `done` held before it was worth looking at the clock.
   absl::Time Poll(absl::Time deadline, absl::FunctionRef<bool()> done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A thread begins to poll.
-  void NoteVisit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A thread polls, for long enough to have looked at the clock.
+  void NoteVisit(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How long the engine's thread leaves the worker to pollers that it has seen.
   absl::Duration Lease() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets others have the mutex, and the core. Returns whether others had the core.

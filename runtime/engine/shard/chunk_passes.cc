@@ -336,11 +336,10 @@ absl::Status ChunkPasses::Backward(Ops& ops, const PassBuffers& buffers, BlockRa
   return sums.AwaitAll();
 }
 
-absl::Status ChunkPasses::InputGradient(Ops& ops, const PassBuffers& buffers, BlockRange piece,
-                                        float token_weight) const {
+absl::Status ChunkPasses::InputGradient(Ops& ops, const PassBuffers& buffers, float token_weight) const {
   PartSums sums(pass_);
   RETURN_IF_ERROR(GoBack(
-      piece, [&] { return HeadBackward(ops, buffers, token_weight); },
+      blocks_, [&] { return HeadBackward(ops, buffers, token_weight); },
       [&](int i) {
         return BranchInputGradient(ops, buffers, i, deferred_[buffers.deferred].inner_gradients[i], sums);
       },

@@ -87,9 +87,8 @@ class ChunkPasses {
   // `piece` is the whole range, or a piece of it that follows the one before.
   absl::Status Backward(Ops& ops, const PassBuffers& buffers, BlockRange piece, float token_weight) const;
   // The same in two passes, to the same bits: what the stage before waits for, with all that the head has to
-  // do; and then, at any time before its buffers are given to others, the rest.
-  absl::Status InputGradient(Ops& ops, const PassBuffers& buffers, BlockRange piece,
-                             float token_weight) const;
+  // do, of the whole range; and then, at any time before its buffers are given to others, the rest.
+  absl::Status InputGradient(Ops& ops, const PassBuffers& buffers, float token_weight) const;
   absl::Status WeightGradient(Ops& ops, const PassBuffers& buffers, BlockRange piece) const;
   // Once `piece` has all of its gradients, in sequence parallelism: those of its norms are summed over the
   // ranks of the unit.

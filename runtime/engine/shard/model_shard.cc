@@ -268,8 +268,8 @@ absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks)
   return PassesOf(buffers).Backward(PassOps(), buffers, blocks, TokenWeight());
 }
 
-absl::Status ModelShard::InputGradient(const PassBuffers& buffers, BlockRange blocks) {
-  return PassesOf(buffers).InputGradient(PassOps(), buffers, blocks, TokenWeight());
+absl::Status ModelShard::InputGradient(const PassBuffers& buffers) {
+  return PassesOf(buffers).InputGradient(PassOps(), buffers, TokenWeight());
 }
 
 absl::Status ModelShard::WeightGradient(const PassBuffers& buffers, BlockRange blocks) {

@@ -76,8 +76,7 @@ class ModelShard {
   absl::Status MakeAgain(const PassBuffers& buffers, BlockRange blocks);
   absl::Status Backward(const PassBuffers& buffers) { return Backward(buffers, ChunkOf(buffers)); }
   absl::Status Backward(const PassBuffers& buffers, BlockRange blocks);
-  absl::Status InputGradient(const PassBuffers& buffers) { return InputGradient(buffers, ChunkOf(buffers)); }
-  absl::Status InputGradient(const PassBuffers& buffers, BlockRange blocks);
+  absl::Status InputGradient(const PassBuffers& buffers);
   absl::Status WeightGradient(const PassBuffers& buffers) {
     return WeightGradient(buffers, ChunkOf(buffers));
   }
