@@ -21,7 +21,7 @@ namespace {
 using Kind = UnitOp::Kind;
 
 // Passes simulated for one plan, about; how often memory is lent less where what was found does not fit, and after how many such attempts
-// it is lent for buffers, which finds fewer orders, all of which fit but for what arrives early.
+// all of it is lent for buffers: what is found so fits but for what arrives early.
 constexpr int64_t kWorkLimit = 500'000;
 constexpr int kAttempts = 6, kAttemptsInBytes = 2;
 
@@ -53,6 +53,11 @@ void JoinWhatTakesNoTime(const TimedPipeline& pipeline, std::vector<UnitOrder>& 
       if (op.kind == Kind::kInputGradient && joins(op)) op.kind = Kind::kBackward;
     }
   }
+}
+
+bool HoldsSeveralRanges(const Plan& plan) {
+  return std::any_of(plan.units.begin(), plan.units.end(),
+                     [](const Unit& unit) { return unit.chunks.size() > 1; });
 }
 
 bool MayGoAhead(const Plan& plan) {
@@ -98,11 +103,17 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
   const absl::StatusOr<OrderProblem> made = MakeOrderProblem(problem, plan);
   if (!made.ok()) return std::nullopt;
   SynthesisOptions options = {.memory_limit = made->memory_limit, .goal = goal, .work_limit = kWorkLimit};
+  // Of several ranges of a unit each has its own buffers, of which bytes tell little.
+  const int first_in_buffers = HoldsSeveralRanges(plan) ? 0 : kAttemptsInBytes;
   // What arrives early is kept beside what the order keeps, and changes with it.
   double times = 1;
   for (int attempt = 0; attempt < kAttempts; ++attempt, times *= 2) {
     if (LeastSeconds(made->pipeline, options.memory_limit, options.goal) >= below_seconds) break;
-    options.in_buffers = attempt >= kAttemptsInBytes;
+    if (!options.in_buffers && attempt >= first_in_buffers) {
+      options.in_buffers = true;
+      options.memory_limit = made->memory_limit;
+      times = 1;
+    }
     SynthesisedOrders found = SynthesiseOrders(made->pipeline, options);
     if (found.orders.empty()) break;
     JoinWhatTakesNoTime(made->pipeline, found.orders);

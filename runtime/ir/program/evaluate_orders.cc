@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/ir/program/list_schedule.h"
+#include "runtime/ir/program/kept_memory.h"
 
 namespace medley {
 
@@ -69,33 +69,14 @@ std::vector<double> PeakKept(const PassGraph& graph, const PassOrders& orders) {
 }
 
 std::vector<double> PeakInBuffers(const PassGraph& graph, const PassOrders& orders) {
-  struct Held {
-    double now = 0, most = 0;
-    void Take(double more) {
-      now += more;
-      most = std::max(most, now);
-    }
-  };
-  struct OfChunk {
-    Held stashes, between_gradients;
-  };
   std::vector<double> peaks;
-  for (const std::vector<int>& passes : orders.of_unit) {
-    std::vector<OfChunk> chunks;
-    for (const int pass : passes) {
-      const PassGraph::Stage& stage = graph.StageOf(pass);
-      if (static_cast<int>(chunks.size()) <= stage.chunk) chunks.resize(stage.chunk + 1);
-      auto& [stashes, between_gradients] = chunks[stage.chunk];
+  for (int u = 0; u < graph.units(); ++u) {
+    KeptBuffers buffers(graph, u);
+    for (const int pass : orders.of_unit[u]) {
       const bool joined = !orders.joined.empty() && orders.joined[pass] != 0;
-      const PassKind kind = graph.pass(pass).kind;
-      if (kind == PassKind::kForward) stashes.Take(stage.kept);
-      if (kind == PassKind::kInputGradient && !joined) between_gradients.Take(stage.deferred - stage.kept);
-      if (kind == PassKind::kWeightGradient) between_gradients.now -= stage.deferred - stage.kept;
-      if (kind == PassKind::kWeightGradient || joined) stashes.now -= stage.kept;
+      buffers.Run(graph.StageOf(pass), graph.pass(pass).kind, joined, Direction::kOnwards);
     }
-    double peak = 0;
-    for (const OfChunk& chunk : chunks) peak += chunk.stashes.most + chunk.between_gradients.most;
-    peaks.push_back(peak);
+    peaks.push_back(buffers.total());
   }
   return peaks;
 }

@@ -22,7 +22,8 @@ class ListScheduler {
         run_(graph.stages().size(), {0, 0, 0}),
         joined_run_(graph.stages().size(), 0) {
     FindApart();
-    if (rule.leaves_room && onwards_) FindRoom();
+    if (rule.in_buffers) FindBuffers();
+    if (rule.leaves_room && onwards_ && !rule.in_buffers) FindRoom();
     for (int s = 0; s < static_cast<int>(graph.stages().size()); ++s) CountPasses(s);
     for (UnitState& unit : units_) SkipPhases(unit);
   }
@@ -78,6 +79,15 @@ class ListScheduler {
                                              : graph_.stages()[s].micro_batches;
   }
 
+  void FindBuffers() {
+    std::vector<char> splits;
+    for (const std::vector<int>& apart : apart_) splits.push_back(apart.empty() ? 0 : 1);
+    for (int u = 0; u < graph_.units(); ++u) {
+      buffers_.emplace_back(graph_, u);
+      buffers_.back().HaveOneOfEach(graph_, u, splits);
+    }
+  }
+
   void FindRoom() {
     room_.assign(graph_.units(), 0);
     for (int s = 0; s < static_cast<int>(graph_.stages().size()); ++s) {
@@ -123,6 +133,10 @@ class ListScheduler {
     }
     const int place = onwards_ ? run : CountOf(s, kind) - 1 - run;
     const int pass = graph_.PassOf(s, kind, kind == PassKind::kWeightGradient ? apart_[s][place] : place);
+    // Backwards, what lies between two gradients leaves no buffer to the whole backwards of micro-batches behind it.
+    if (rule_.in_buffers && !onwards_ && kind == PassKind::kWeightGradient &&
+        joined_run_[s] < stage.micro_batches - 1 - graph_.pass(pass).micro_batch - run)
+      return -1;
     if (kind == PassKind::kForward && !rule_.unit_limit.empty() && !although_full &&
         unit.in_flight >= rule_.unit_limit[stage.unit]) {
       return -1;
@@ -130,9 +144,13 @@ class ListScheduler {
     if (!rule_.memory_limit.empty() && !although_full) {
       // Sums of what is not whole are off by little.
       const double room = kind == PassKind::kForward && !room_.empty() ? room_[stage.unit] : 0,
-                   limit = rule_.memory_limit[stage.unit] * (1 + 1e-9) - room,
-                   more = MemoryChangeOf(stage, kind, Joined(pass), simulation_.direction()).begin;
-      if (more > 0 && unit.kept + more > limit) return -1;
+                   limit = rule_.memory_limit[stage.unit] * (1 + 1e-9) - room;
+      const Direction direction = simulation_.direction();
+      const double more = rule_.in_buffers
+                              ? buffers_[stage.unit].MoreFor(stage, kind, Joined(pass), direction)
+                              : MemoryChangeOf(stage, kind, Joined(pass), direction).begin;
+      const double kept = rule_.in_buffers ? buffers_[stage.unit].total() : unit.kept;
+      if (more > 0 && kept + more > limit) return -1;
     }
     return pass;
   }
@@ -178,6 +196,7 @@ class ListScheduler {
     if (Joined(pass)) ++joined_run_[s];
     const MemoryChange change = MemoryChangeOf(stage, kind, Joined(pass), simulation_.direction());
     unit.kept += change.begin + change.end;
+    if (rule_.in_buffers) buffers_[stage.unit].Run(stage, kind, Joined(pass), simulation_.direction());
     if (kind == PassKind::kForward) ++unit.in_flight;
     if (kind == PassKind::kWeightGradient || Joined(pass)) --unit.in_flight;
     --unit.left;
@@ -195,6 +214,7 @@ class ListScheduler {
   PassSimulation& simulation_;
   PassOrders& orders_;
   std::vector<UnitState> units_;
+  std::vector<KeptBuffers> buffers_;     // of each unit; none: they are not counted
   std::vector<double> room_;             // that forwards leave, of each unit; empty: none
   const double tie_seconds_;             // sums of the same times in another order differ by less
   std::vector<std::vector<int>> apart_;  // of each stage, micro-batches whose gradients are two passes
@@ -207,26 +227,6 @@ class ListScheduler {
 bool ScheduleByList(const PassGraph& graph, const ListRule& rule, const std::vector<double>& free_from,
                     PassSimulation& simulation, PassOrders& orders) {
   return ListScheduler(graph, rule, simulation, orders).Run(free_from);
-}
-
-MemoryChange MemoryChangeOf(const PassGraph::Stage& stage, PassKind kind, bool joined, Direction direction) {
-  // What the pass finds, what it leaves.
-  double before = 0, after = 0;
-  switch (kind) {
-    case PassKind::kForward:
-      after = stage.kept;
-      break;
-    case PassKind::kInputGradient:
-      before = stage.kept;
-      after = joined ? 0 : stage.deferred;
-      break;
-    case PassKind::kWeightGradient:
-      before = stage.deferred;
-      break;
-  }
-  if (direction == Direction::kBackwards) std::swap(before, after);
-  const double more = after - before;
-  return more > 0 ? MemoryChange{more, 0} : MemoryChange{0, more};
 }
 
 }  // namespace medley

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "runtime/ir/program/kept_memory.h"
 #include "runtime/ir/program/pass_graph.h"
 #include "runtime/ir/program/pass_simulation.h"
 
@@ -17,6 +18,8 @@ struct ListRule {
   std::vector<char> joined;
   // Of each unit: what it may keep (TimedStage). Empty: no limit.
   std::vector<double> memory_limit;
+  // Whether that is of buffers (KeptBuffers), of which a unit then has one of each kind from the begin.
+  bool in_buffers = false;
   // Onwards, forwards leave as much of it as a unit keeps more between the two gradients of a backward than before: a unit that is full
   // of forwards alone never runs another pass.
   bool leaves_room = false;
@@ -43,12 +46,5 @@ struct ListRule {
 // the direction) in `orders`. False: no unit could go on.
 bool ScheduleByList(const PassGraph& graph, const ListRule& rule, const std::vector<double>& free_from,
                     PassSimulation& simulation, PassOrders& orders);
-
-// What running a pass changes of what its unit keeps: this much more must be free when it begins, and it
-// leaves so much more when it has ended.
-struct MemoryChange {
-  double begin = 0, end = 0;
-};
-MemoryChange MemoryChangeOf(const PassGraph::Stage& stage, PassKind kind, bool joined, Direction direction);
 
 }  // namespace medley

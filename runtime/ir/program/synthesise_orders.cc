@@ -28,6 +28,7 @@ class Synthesis {
         random_(options.seed),
         from_zero_(graph_.units(), 0) {
     rule_.memory_limit = options.memory_limit;
+    rule_.in_buffers = options.in_buffers;
     rule_.key.resize(graph_.passes());
     splitting_takes_time_ = std::any_of(graph_.stages().begin(), graph_.stages().end(),
                                         [](const auto& stage) { return stage.split_seconds > 0; });
@@ -257,6 +258,7 @@ class Synthesis {
   // Where a unit has its memory full of forwards once more, which leave room.
   bool ListOnwards(PassOrders& orders) {
     for (const bool leaves_room : {false, true}) {
+      if (leaves_room && rule_.in_buffers) break;  // there is one of each kind
       rule_.leaves_room = leaves_room;
       result_.simulated_passes += graph_.passes();
       if (ScheduleByList(graph_, rule_, from_zero_, onwards_, orders)) return true;
