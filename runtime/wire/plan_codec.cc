@@ -1,5 +1,6 @@
 #include "runtime/wire/plan_codec.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -143,6 +144,15 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   if (!order.ok())
     return absl::InvalidArgumentError(absl::StrCat(path, ".order: ", order.status().message()));
   result.order = *std::move(order);
+  for (const v1::Pace& pace : unit.paces()) {
+    const auto nanoseconds = [](uint64_t value) {
+      return static_cast<int64_t>(std::min<uint64_t>(value, Pace::kMost + 1));
+    };
+    result.paces.push_back({nanoseconds(pace.forward_nanoseconds()),
+                            nanoseconds(pace.input_gradient_nanoseconds()),
+                            nanoseconds(pace.weight_gradient_nanoseconds()),
+                            nanoseconds(pace.split_nanoseconds()), nanoseconds(pace.message_nanoseconds())});
+  }
   return result;
 }
 
@@ -246,6 +256,14 @@ v1::Plan EncodePlan(const Plan& plan) {
     encoded.set_recompute(EncodeRecompute(unit.recompute));
     encoded.set_sequence_parallel(unit.sequence_parallel);
     encoded.set_order(FormatOrder(unit.order));
+    for (const Pace& of_chunk : unit.paces) {
+      v1::Pace& pace = *encoded.add_paces();
+      pace.set_forward_nanoseconds(of_chunk.forward_nanoseconds);
+      pace.set_input_gradient_nanoseconds(of_chunk.input_gradient_nanoseconds);
+      pace.set_weight_gradient_nanoseconds(of_chunk.weight_gradient_nanoseconds);
+      pace.set_split_nanoseconds(of_chunk.split_nanoseconds);
+      pace.set_message_nanoseconds(of_chunk.message_nanoseconds);
+    }
     if (unit.optimizer_weight != 1) encoded.set_optimizer_weight(unit.optimizer_weight);
     encoded.set_window_layers(static_cast<uint32_t>(unit.window_layers));
     if (unit.forwards_ahead >= 0) encoded.set_forwards_ahead(static_cast<uint32_t>(unit.forwards_ahead));

@@ -41,6 +41,10 @@ Plan RandomPlan(uint64_t seed) {
     plan.units.back().layers_home = static_cast<LayersHome>(random() % kLayersHomes);
     if (random() % 2 == 0) plan.units.back().activations_home = ActivationsHome::kHost;
     if (plan.schedule == Schedule::kListed) plan.units.back().order = RandomOrder(random);
+    const auto nanoseconds = [&] { return static_cast<int64_t>(random() % 1'000'000'000'000); };
+    if (random() % 2 == 0)
+      plan.units.back().paces.push_back(
+          {nanoseconds(), nanoseconds(), nanoseconds(), nanoseconds(), nanoseconds()});
     if (random() % 3 > 0) continue;
     Unit& unit = plan.units.back();  // of two devices that share unevenly, and of two ranges
     unit.devices.push_back("n" + std::to_string(i) + "/cpu1");

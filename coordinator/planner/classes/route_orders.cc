@@ -48,6 +48,18 @@ void LeaveToOthers(const Plan& alone, const std::vector<int>& holders, PlanningP
   }
 }
 
+void TakePasses(const Unit& from, Unit& to) {
+  to.order = from.order;
+  to.paces = from.paces;
+}
+
+// Routes that are alike but for their messages.
+Plan WithPassesOf(const Plan& from, Plan plan) {
+  plan.schedule = Schedule::kListed;
+  for (size_t u = 0; u < plan.units.size(); ++u) TakePasses(from.units[u], plan.units[u]);
+  return plan;
+}
+
 // Of what 1F1B loses to an order that was found for routes of other messages, such a part is to be won by it here, too.
 constexpr double kNearlyAll = 0.97;
 // So many are found for themselves alone, whatever others have.
@@ -73,7 +85,7 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
   Orders orders;
   double named_seconds = 0, below = std::numeric_limits<double>::infinity();
   if (!is_bundle) {
-    orders.of_units = orders_of(Schedule::kOneForwardOneBackward);
+    orders.alone = WithOrders(alone, orders_of(Schedule::kOneForwardOneBackward));
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, alone);
     if (!seconds.ok() || !HasPipeline(alone)) return orders;
     named_seconds = *seconds;
@@ -88,23 +100,18 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
   if (schedule == Schedule::kListed) {
     for (size_t i = 0; i < of_others.size() && found_alone_ >= kMostAlone && !faster; ++i) {
       const double nearly_all = named_seconds / (1 + kNearlyAll * (of_others[i].over_named - 1));
-      take(WithOrders(alone, of_others[i].of_units), std::min(below, nearly_all));
+      take(WithPassesOf(of_others[i].alone, alone), std::min(below, nearly_all));
     }
     if (!faster) {
       faster = WithSynthesisedOrder(problem, alone, below);
       ++found_alone_;
-      if (faster && !is_bundle) {
-        of_others.push_back({{}, named_seconds / faster->step_seconds});
-        for (const Unit& unit : faster->plan.units) of_others.back().of_units.push_back(unit.order);
-      }
+      if (faster && !is_bundle) of_others.push_back({faster->plan, named_seconds / faster->step_seconds});
     }
   } else {
     take(WithOrders(alone, orders_of(schedule)), below);
   }
   if (!faster) return orders;
-  orders = {{}, true};
-  for (Unit& unit : faster->plan.units) orders.of_units.push_back(std::move(unit.order));
-  return orders;
+  return {std::move(faster->plan), true};
 }
 
 const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, const std::vector<int>& routes,
@@ -124,15 +131,16 @@ const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, const std::ve
 std::optional<OrderedPlan> RouteOrders::Order(const Plan& plan, Schedule schedule) {
   const auto has_windows = [](const Unit& unit) { return unit.has_windows(); };
   if (std::any_of(plan.units.begin(), plan.units.end(), has_windows)) return std::nullopt;
-  std::vector<UnitOrder> of_units(plan.units.size());
+  Plan listed = plan;
+  listed.schedule = Schedule::kListed;
   std::set<const Orders*> kinds, faster;
   for (const std::vector<int>& routes : RoutesThatMeet(plan)) {
     const Orders& orders = OrdersOf(plan, routes, schedule);
-    if (orders.of_units.empty()) return std::nullopt;
+    if (!orders.alone) return std::nullopt;
     kinds.insert(&orders);
     if (orders.is_faster) faster.insert(&orders);
     const std::vector<UnitId> units = UnitsOf(plan, routes);
-    for (size_t u = 0; u < units.size(); ++u) of_units[units[u].value()] = orders.of_units[u];
+    for (size_t u = 0; u < units.size(); ++u) TakePasses(orders.alone->units[u], listed.units[units[u]]);
   }
   if (faster.empty()) return std::nullopt;
   OrderedPlan ordered{plan, static_cast<int>(kinds.size()), static_cast<int>(faster.size())};
@@ -140,7 +148,7 @@ std::optional<OrderedPlan> RouteOrders::Order(const Plan& plan, Schedule schedul
   if (faster.size() == kinds.size() && std::count(named.begin(), named.end(), schedule) > 0) {
     ordered.plan.schedule = schedule;  // its name says it all
   } else {
-    ordered.plan = WithOrders(plan, std::move(of_units));
+    ordered.plan = std::move(listed);
   }
   return ordered;
 }

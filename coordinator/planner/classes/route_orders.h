@@ -30,13 +30,13 @@ class RouteOrders {
 
  private:
   struct Orders {
-    std::vector<UnitOrder>
-        of_units;            // as the routes come to them (UnitsOf); none: routes that share units have none
+    std::optional<Plan>
+        alone;  // such routes by themselves, in these orders; none: routes that share units have none
     bool is_faster = false;  // than 1F1B
   };
   // An order that was synthesised, and how many times as long 1F1B takes.
   struct Synthesised {
-    std::vector<UnitOrder> of_units;
+    Plan alone;
     double over_named = 1;
   };
   const Orders& OrdersOf(const Plan& plan, const std::vector<int>& routes, Schedule schedule);

@@ -1,6 +1,7 @@
 #include "coordinator/planner/techniques/order_problem.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -144,8 +145,29 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
 
 Plan WithOrders(Plan plan, std::vector<UnitOrder> orders) {
   plan.schedule = Schedule::kListed;
-  for (size_t u = 0; u < plan.units.size(); ++u) plan.units[u].order = std::move(orders[u]);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    plan.units[u].order = std::move(orders[u]);
+    plan.units[u].paces.clear();
+  }
   return plan;
+}
+
+void SetPaces(const TimedPipeline& pipeline, Plan& plan) {
+  for (Unit& unit : plan.units) unit.paces.assign(unit.chunks.size(), Pace{});
+  for (size_t r = 0; r < plan.routes.size(); ++r) {
+    for (const TimedStage& stage : pipeline.routes[r].stages) {
+      const auto nanoseconds = [&](double seconds, int64_t least, int64_t most) {
+        const double each = 1e9 * seconds / plan.routes[r].micro_batch_sequences;
+        return std::clamp(static_cast<int64_t>(std::llround(each)), least, most);
+      };
+      Pace& pace = plan.units[stage.unit].paces[stage.chunk];
+      pace.forward_nanoseconds = nanoseconds(stage.forward_seconds, 1, Pace::kMost);
+      pace.input_gradient_nanoseconds = nanoseconds(stage.input_gradient_seconds, 1, Pace::kMost);
+      pace.weight_gradient_nanoseconds = nanoseconds(stage.weight_gradient_seconds, 0, Pace::kMost);
+      pace.split_nanoseconds = nanoseconds(stage.split_seconds, 0, pace.weight_gradient_nanoseconds);
+      pace.message_nanoseconds = nanoseconds(stage.message_seconds, 0, Pace::kMost);
+    }
+  }
 }
 
 absl::StatusOr<OrderProblem> MakeOrderProblem(const PlanningProblem& problem, const Plan& plan) {

@@ -19,7 +19,10 @@ struct OrderProblem {
 // Errors as PredictStep's.
 absl::StatusOr<OrderProblem> MakeOrderProblem(const PlanningProblem& problem, const Plan& plan);
 
-// `plan` with the passes of its units in these orders, parallel to them.
+// Writes what `pipeline` says of the passes of `plan`, which is its own, as Unit::paces.
+void SetPaces(const TimedPipeline& pipeline, Plan& plan);
+
+// `plan` with the passes of its units in these orders, parallel to them, and no paces.
 Plan WithOrders(Plan plan, std::vector<UnitOrder> orders);
 
 }  // namespace medley

@@ -88,6 +88,7 @@ Plan WithoutOrders(Plan plan) {
   plan.post_validation = false;
   for (Unit& unit : plan.units) {
     unit.order.clear();
+    unit.paces.clear();
     unit.forwards_ahead = -1;
   }
   return plan;
@@ -120,6 +121,7 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
     std::vector<int> ahead;
     if (goal == OrderGoal::kPeriod) ahead = ForwardsBeforeNorms(made->pipeline, found.orders);
     Plan listed = WithOrders(plan, std::move(found.orders));
+    SetPaces(made->pipeline, listed);
     if (goal == OrderGoal::kPeriod) {
       if (std::optional<PredictedPlan> best = BestAhead(problem, listed, ahead); best) listed = best->plan;
     }

@@ -22,6 +22,11 @@ void AppendForm(const Unit& unit, std::string& form) {
     absl::StrAppend(&form, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
                     share.feed_forward.end, ".", share.vocabulary.end);
   }
+  for (const Pace& pace : unit.paces) {
+    absl::StrAppend(&form, "t", pace.forward_nanoseconds, ",", pace.input_gradient_nanoseconds, ",",
+                    pace.weight_gradient_nanoseconds, ",", pace.split_nanoseconds, ",",
+                    pace.message_nanoseconds);
+  }
   if (!unit.order.empty()) absl::StrAppend(&form, "o", FormatOrder(unit.order));
 }
 

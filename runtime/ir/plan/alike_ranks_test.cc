@@ -60,6 +60,7 @@ TEST_CASE("what a unit does, what a route brings and with whom it is shared tell
   CHECK(differs([](Plan& plan) { plan.units[4].activations_home = ActivationsHome::kHost; }));
   CHECK(differs([](Plan& plan) { plan.units[4].optimizer_weight = 3; }));
   CHECK(differs([](Plan& plan) { plan.units[4].forwards_ahead = 1; }));
+  CHECK(differs([](Plan& plan) { plan.units[4].paces = {{.forward_nanoseconds = 7}}; }));
   CHECK(differs([](Plan& plan) {
     plan.units[5].shares.resize(2);
     plan.units[5].shares[0].feed_forward.end = 9;

@@ -51,6 +51,19 @@ enum class ActivationsHome : uint8_t {
   kHost,  // but what is needed again too soon to save device memory
 };
 
+// What passes of a range of blocks are taken to need, in nanoseconds for each sequence of a micro-batch. The clock of a plan that lists
+// orders: all units' passes and messages are placed in it, and each unit takes messages in, and gives buffers to what comes,
+// in the order that this makes; so a step takes least where it is what devices really take. Nothing is started or awaited by it.
+struct Pace {
+  int64_t forward_nanoseconds = 1, input_gradient_nanoseconds = 1, weight_gradient_nanoseconds = 0;
+  int64_t split_nanoseconds =
+      0;  // of both gradients, what they take more than a backward whole; at most the weights'
+  int64_t message_nanoseconds = 0;  // to the next stage, and from there back
+
+  static constexpr int64_t kMost = 1'000'000'000'000;
+  friend bool operator==(const Pace&, const Pace&) = default;
+};
+
 // Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
   absl::InlinedVector<std::string, 1> devices;  // its ranks, each "node/device" as the cluster names it
@@ -67,6 +80,9 @@ struct Unit {
   bool sequence_parallel = false;
   // The passes of a step, if the plan's schedule is kListed; empty otherwise.
   UnitOrder order;
+  // If the plan lists orders, of each chunk. None, here or on another unit that its routes meet: blocks and sequences take equally long,
+  // and where units are passed more than once all of them compute equally long.
+  absl::InlinedVector<Pace, 1> paces;
   // How much of the optimizer's state each of its ranks carries beside the other holders of the same
   // parameters, where the plan shards it: relative, 0 to kMostOptimizerWeight. What no other unit holds its
   // ranks carry whatever it is.

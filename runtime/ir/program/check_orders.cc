@@ -121,10 +121,43 @@ std::vector<std::string> WaitingForEachOther(const Plan& plan) {
   return waiting;
 }
 
+std::vector<std::string> PaceObjections(const Plan& plan) {
+  std::vector<std::string> objections;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const Unit& unit = plan.units[u];
+    const std::string place = absl::StrCat("units[", u, "].paces");
+    if (unit.paces.empty()) continue;
+    if (plan.schedule != Schedule::kListed) {
+      objections.push_back(absl::StrCat(place, ": has ", unit.paces.size(),
+                                        "; must be empty unless the schedule is listed, and it is ",
+                                        NameOf(plan.schedule)));
+    } else if (unit.paces.size() != unit.chunks.size()) {
+      objections.push_back(absl::StrCat(place, ": has ", unit.paces.size(),
+                                        "; must have one for each of its ", unit.chunks.size(),
+                                        " ranges of blocks"));
+    } else {
+      for (size_t c = 0; c < unit.paces.size(); ++c) {
+        const Pace& pace = unit.paces[c];
+        const auto check = [&](const char* name, int64_t value, int64_t least, int64_t most) {
+          if (value >= least && value <= most) return;
+          objections.push_back(absl::StrCat(place, "[", c, "].", name, "_nanoseconds: ", value,
+                                            "; allowed are ", least, " to ", most));
+        };
+        check("forward", pace.forward_nanoseconds, 1, Pace::kMost);
+        check("input_gradient", pace.input_gradient_nanoseconds, 1, Pace::kMost);
+        check("weight_gradient", pace.weight_gradient_nanoseconds, 0, Pace::kMost);
+        check("split", pace.split_nanoseconds, 0, std::max<int64_t>(0, pace.weight_gradient_nanoseconds));
+        check("message", pace.message_nanoseconds, 0, Pace::kMost);
+      }
+    }
+  }
+  return objections;
+}
+
 }  // namespace
 
 std::vector<std::string> OrderObjections(const Plan& plan) {
-  std::vector<std::string> objections;
+  std::vector<std::string> objections = PaceObjections(plan);
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     if (plan.schedule != Schedule::kListed) {
       if (plan.units[u].order.empty()) continue;

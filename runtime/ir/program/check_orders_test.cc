@@ -64,6 +64,26 @@ TEST_CASE("what is wrong with an order is told by its place, the pass and what i
        "units[1].order[0]: ?0 is no pass; what passes need is received by itself"},
       {"another schedule", [](Plan& p) { p.schedule = Schedule::kGPipe; },
        "units[0].order: has 7 passes; must be empty unless the schedule is listed, and it is gpipe"},
+      {"paces of another schedule",
+       [](Plan& p) {
+         p.schedule = Schedule::kGPipe;
+         p.units[0].order.clear();
+         p.units[1].order.clear();
+         p.units[1].paces = {{}};
+       },
+       "units[1].paces: has 1; must be empty unless the schedule is listed, and it is gpipe"},
+      {"paces of other ranges",
+       [](Plan& p) {
+         p.units[1].paces = {{}, {}};
+       },
+       "units[1].paces: has 2; must have one for each of its 1 ranges of blocks"},
+      {"a pace of nothing", [](Plan& p) { p.units[1].paces = {{.forward_nanoseconds = 0}}; },
+       "units[1].paces[0].forward_nanoseconds: 0; allowed are 1 to 1000000000000"},
+      {"a pace of ages", [](Plan& p) { p.units[1].paces = {{.message_nanoseconds = Pace::kMost + 1}}; },
+       "units[1].paces[0].message_nanoseconds: 1000000000001; allowed are 0 to 1000000000000"},
+      {"a split that takes more than is split",
+       [](Plan& p) { p.units[0].paces = {{.weight_gradient_nanoseconds = 3, .split_nanoseconds = 4}}; },
+       "units[0].paces[0].split_nanoseconds: 4; allowed are 0 to 3"},
   }));
   CAPTURE(c.name);
   Plan plan = Good();

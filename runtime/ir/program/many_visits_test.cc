@@ -162,13 +162,27 @@ TEST_CASE("of several routes messages are taken in as units come to send them th
       .routes = {{.units = {0, 2}, .micro_batches = 2, .micro_batch_sequences = 1},
                  {.units = {1, 2}, .micro_batches = 4, .micro_batch_sequences = 1}}};
   std::vector<std::pair<int, int>> received;
-  for (const UnitOp& op : OrderOfUnit(plan, 2, VisitsOf(plan, 2))) {
-    if (op.kind == Kind::kReceiveActivation) received.push_back({op.visit, op.micro_batch});
-  }
+  const auto receive = [&] {
+    received.clear();
+    for (const UnitOp& op : OrderOfUnit(plan, 2, VisitsOf(plan, 2))) {
+      if (op.kind == Kind::kReceiveActivation) received.push_back({op.visit, op.micro_batch});
+    }
+  };
+  receive();
   // Were all blocks as fast, the first micro-batches of both would come at once, and so the second ones.
   REQUIRE(received.size() == 6);
   CHECK(received[0] == std::pair(1, 0));
   CHECK(received[3] == std::pair(1, 2));
+  // By their paces the first is done with both before the second is with one; not where the third has none.
+  plan.units[0].paces = {{.forward_nanoseconds = 10}};
+  plan.units[1].paces = {{.forward_nanoseconds = 25}};
+  receive();
+  CHECK(received[0] == std::pair(1, 0));
+  plan.units[2].paces = {{.forward_nanoseconds = 1}};
+  receive();
+  CHECK(received[0] == std::pair(0, 0));
+  CHECK(received[1] == std::pair(0, 1));
+  CHECK(received[2] == std::pair(1, 0));
 }
 
 TEST_CASE("where units are passed once, schedules for more become those for one") {

@@ -286,7 +286,10 @@ TEST_CASE("layers that live on the host are in their windows when they are used,
     MoveLayersToHost(planned.plan, planned.shape.model, seed);
     if (seed % 5 == 0) planned.plan.schedule = Schedule::kGPipe;
     if (seed % 5 == 0) {
-      for (Unit& unit : planned.plan.units) unit.order.clear();
+      for (Unit& unit : planned.plan.units) {
+        unit.order.clear();
+        unit.paces.clear();
+      }
     }
     CAPTURE(seed, Describe(planned.plan));
     for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
@@ -356,7 +359,10 @@ TEST_CASE(
     if (seed % 4 == 0) MoveLayersToHost(planned.plan, planned.shape.model, seed);
     if (seed % 5 == 0) planned.plan.schedule = Schedule::kGPipe;
     if (seed % 5 == 0) {
-      for (Unit& unit : planned.plan.units) unit.order.clear();
+      for (Unit& unit : planned.plan.units) {
+        unit.order.clear();
+        unit.paces.clear();
+      }
     }
     const Plan on_device = planned.plan;
     MoveActivationsToHost(planned.plan, seed);

@@ -37,7 +37,7 @@ class RandomOrder {
       for (int u = 0; u < static_cast<int>(visits_.size()); ++u) {
         for (int v = 0; v < static_cast<int>(visits_[u].size()); ++v) AddReady(u, v, gradients, forwards);
       }
-      if (gradients.empty() && forwards.empty()) return;
+      if (gradients.empty() && forwards.empty()) return SetPaces();
       const bool forward = gradients.empty() || (!forwards.empty() && Draw(100) < forward_percent_);
       const std::vector<Choice>& choices = forward ? forwards : gradients;
       Take(choices[Draw(static_cast<int>(choices.size()))]);
@@ -45,6 +45,20 @@ class RandomOrder {
   }
 
  private:
+  // Of none, of some units alone, which are not looked at, or of all, up to 50 times apart.
+  void SetPaces() {
+    const int percent = Draw(3) * 50;
+    for (Unit& unit : plan_.units) {
+      unit.paces.clear();
+      if (Draw(100) >= percent) continue;
+      for (size_t c = 0; c < unit.chunks.size(); ++c) {
+        const int64_t weights = Draw(50);
+        unit.paces.push_back(
+            {1 + Draw(50), 1 + Draw(50), weights, Draw(static_cast<int>(weights) + 1), Draw(2) * Draw(50)});
+      }
+    }
+  }
+
   struct Choice {
     UnitId unit;
     UnitOp op;

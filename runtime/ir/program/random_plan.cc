@@ -190,6 +190,7 @@ bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed) {
   const bool stay = random() % 3 == 0;  // each in its window
   for (Unit& unit : plan.units) {
     unit.order.clear();
+    unit.paces.clear();
     unit.layers_home = home;
     unit.activations_home = stay && random() % 2 == 0 ? ActivationsHome::kHost : ActivationsHome::kDevice;
     const int layers = LayersOf(unit, model);

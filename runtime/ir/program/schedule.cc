@@ -94,6 +94,31 @@ void Balance(TimedPipeline& pipeline) {
   }
 }
 
+// The clock in which a plan that lists orders places them.
+TimedPipeline ClockOf(const Plan& plan) {
+  TimedPipeline pipeline = NominalPipeline(plan);
+  const auto is_paced = [](const Unit& unit) { return unit.paces.size() == unit.chunks.size(); };
+  if (!std::all_of(plan.units.begin(), plan.units.end(), is_paced)) {
+    if (!PassesEachUnitOnce(plan)) Balance(pipeline);
+    return pipeline;
+  }
+  for (size_t r = 0; r < plan.routes.size(); ++r) {
+    std::vector<TimedStage>& stages = pipeline.routes[r].stages;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const Pace& pace = plan.units[stages[s].unit].paces[stages[s].chunk];
+      const auto seconds = [&](int64_t nanoseconds) {
+        return static_cast<double>(nanoseconds) * plan.routes[r].micro_batch_sequences;
+      };
+      stages[s].forward_seconds = seconds(pace.forward_nanoseconds);
+      stages[s].input_gradient_seconds = seconds(pace.input_gradient_nanoseconds);
+      stages[s].weight_gradient_seconds = seconds(pace.weight_gradient_nanoseconds);
+      stages[s].split_seconds = seconds(pace.split_nanoseconds);
+      if (s + 1 < stages.size()) stages[s].message_seconds = seconds(pace.message_nanoseconds);
+    }
+  }
+  return pipeline;
+}
+
 // What a schedule becomes where routes pass units once.
 Schedule OncePassed(Schedule schedule) {
   switch (schedule) {
@@ -169,8 +194,7 @@ UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
   const bool listed = plan.schedule == Schedule::kListed;
   if (listed || !PassesEachUnitOnce(plan)) {
     const UnitOfPlan part = listed ? PartAround(plan, unit) : UnitOfPlan{plan, unit};
-    TimedPipeline pipeline = NominalPipeline(part.plan);
-    if (listed && !PassesEachUnitOnce(part.plan)) Balance(pipeline);
+    const TimedPipeline pipeline = listed ? ClockOf(part.plan) : NominalPipeline(part.plan);
     std::vector<UnitOrder> orders;
     if (listed) {
       for (const Unit& each : part.plan.units) orders.push_back(each.order);

@@ -48,7 +48,7 @@ std::vector<UnitOrder> ScheduleOrders(Schedule schedule, const TimedPipeline& pi
 // it. Otherwise all units' passes are placed in the time of the nominal pipeline (timed_pipeline.h), and
 // messages are taken in in the order in which they are sent there. So every op comes after all that it needs
 // at one and the same moment of all units, and no unit waits for ever, even if a message needs both ends at
-// once. Where a plan lists orders and routes share units, times there are such that all units compute for as long.
+// once. Where a plan lists orders, times are Unit::paces; without those, where routes share units, such that all units compute for as long.
 UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits);
 
 // A stage as far as its schedule is concerned. Times are of one micro-batch.
