@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
@@ -29,6 +31,21 @@ void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan
     chosen.fitting =
         prediction.ok() ? absl::StrJoin(DescribeSaving(problem, best->plan, *prediction), "; ") : "";
   }
+  chosen.plan = std::move(best->plan);
+  chosen.step_seconds = best->step_seconds;
+  chosen.proven_optimal = false;
+  chosen.lower_bound_seconds = 0;
+}
+
+void ChooseRanges(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen) {
+  if (!problem.constraints.synthesised_orders || limits.stopped()) return;
+  std::optional<PredictedPlan> best = PredictedPlan{chosen.plan, chosen.step_seconds};
+  TryInRanges(problem, WithoutOrders(chosen.plan), best);
+  if (best->plan == chosen.plan) return;
+  absl::StrAppend(
+      &chosen.orders, chosen.orders.empty() ? "" : "; ",
+      absl::StrFormat("for up to %d ranges of blocks a unit, by which a step takes %.1f %% less",
+                      MostRanges(best->plan), 100 * (1 - best->step_seconds / chosen.step_seconds)));
   chosen.plan = std::move(best->plan);
   chosen.step_seconds = best->step_seconds;
   chosen.proven_optimal = false;

@@ -11,4 +11,8 @@ namespace medley {
 void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
                  const SearchLimits& limits, ChosenPlan& chosen);
 
+// Puts the passes of `chosen`, wherever it comes from, in an order of several ranges a unit where the constraints allow that and it
+// pays; says so. It looks at `stop` alone.
+void ChooseRanges(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen);
+
 }  // namespace medley

@@ -81,8 +81,10 @@ void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& l
   absl::StatusOr<ChosenPlan> by_classes = ChooseByClasses(problem, limits);
   if (!by_classes.ok()) return;
   const absl::StatusOr<double> seconds = PredictStepSeconds(problem, by_classes->plan);
-  if (!seconds.ok() || *seconds >= (1 - kLeastGain) * chosen.step_seconds) return;
+  if (!seconds.ok()) return;
   by_classes->step_seconds = *seconds;
+  ChooseRanges(problem, limits, *by_classes);
+  if (by_classes->step_seconds >= (1 - kLeastGain) * chosen.step_seconds) return;
   by_classes->simulated_plans += chosen.simulated_plans;
   if (by_classes->plan.schedule == Schedule::kOneForwardOneBackward)
     by_classes->lower_bound_seconds = std::min(by_classes->lower_bound_seconds, chosen.lower_bound_seconds);
@@ -96,6 +98,7 @@ absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const 
   if (absl::IsResourceExhausted(chosen.status()))
     chosen = ChooseWayOut(problem, std::string(chosen.status().message()), limits);
   if (chosen.ok()) {
+    ChooseRanges(problem, limits, *chosen);
     TakeByClassesIfFaster(problem, limits, *chosen);
   }
   return chosen;

@@ -27,17 +27,23 @@
 namespace medley {
 namespace {
 
+// A range of blocks of a unit, in the last micro-batch that passes it.
+struct GroupRange {
+  BlockRange blocks;
+  double last_backward_seconds = 0;
+  std::vector<double> backward_before_seconds = {0};  // of the blocks before each of them
+  std::vector<double> forward_seconds;                // of one micro-batch, of each block
+};
+
 // A unit of all sets of routes of one kind.
 struct StageGroup {
-  std::vector<int> devices;  // the first rank's of each set's unit
-  BlockRange blocks;
-  int sequences = 0;  // of its largest micro-batches
+  std::vector<int> devices;        // the first rank's of each set's unit
+  std::vector<BlockRange> blocks;  // of its ranges
+  std::vector<GroupRange> ranges;  // parallel to these
+  int sequences = 0;               // of its largest micro-batches
   int degree = 1;
-  int ranks_on_host = 1;  // of each unit, beside the first one
-  double last_backward_seconds = 0;
-  // Of the last micro-batch, of the stage's blocks before each of them.
-  std::vector<double> backward_before_seconds;
-  std::vector<double> forward_seconds;  // of one micro-batch, of each block
+  int ranks_on_host = 1;             // of each unit, beside the first one
+  double last_backward_seconds = 0;  // of all ranges
   double norm_seconds_per_parameter = 0, update_seconds_per_parameter = 0;
   int64_t parameters = 0;          // of a rank
   bool is_of_first_route = false;  // which answers for norms where nothing is shared
@@ -67,10 +73,13 @@ struct StageGroup {
   }
 };
 
-// Of one kind of sets, from `first` on; and those that each of its routes passes, front to back.
+// Of one kind of sets, from `first` on; and those that each of its routes passes, front to back, by their ranges.
 struct GroupsOfKind {
+  struct Stage {
+    int group, range;
+  };
   int first = 0, end = 0;
-  std::vector<std::vector<int>> routes;
+  std::vector<std::vector<Stage>> routes;
 };
 
 // Of gradients, which groups of stages hold.
@@ -107,22 +116,19 @@ class AlikeRoutes {
  private:
   absl::Status FindKinds() {
     std::set<int> processors;
-    std::vector<int> passed_by(plan_.units.size(), -1);
+    std::vector<bool> is_known(plan_.units.size(), false);
     devices_of_unit_.resize(plan_.units.size());
     for (size_t r = 0; r < plan_.routes.size(); ++r) {
       for (const UnitId u : plan_.routes[r].units) {
         const Unit& unit = plan_.units[u];
-        int& by = passed_by[u.value()];
-        const bool is_known = by >= 0;
-        if (by == static_cast<int>(r) || unit.lives_on_peers() ||
-            unit.activations_home != ActivationsHome::kDevice || unit.chunks.size() != 1) {
+        if (unit.lives_on_peers() || unit.activations_home != ActivationsHome::kDevice) {
           return absl::InvalidArgumentError(
               absl::StrCat("routes[", r, "]: unit ", u.value(),
-                           " is passed twice or has layers with its holders or activations elsewhere; "
-                           "such plans are predicted whole alone"));
+                           " has layers with its holders or activations elsewhere; such plans are "
+                           "predicted whole alone"));
         }
-        by = static_cast<int>(r);
-        if (is_known) continue;
+        if (is_known[u.value()]) continue;
+        is_known[u.value()] = true;
         for (const std::string& name : unit.devices) {
           const int d = predictor_.DeviceNamed(name);
           if (d < 0) {
@@ -151,7 +157,7 @@ class AlikeRoutes {
     const Plan plan = PartOfPlan(plan_, sets.front());
     const std::vector<UnitId> first_set = UnitsOf(plan_, sets.front());
     const PlanningProblem alone = alone_->ProblemOf(sets.front());
-    ASSIGN_OR_RETURN(const std::vector<LastBackward> last_backwards, LastBackwards(key, alone, plan));
+    ASSIGN_OR_RETURN(const LastBackwardsOfUnits last_backwards, LastBackwards(key, alone, plan));
     const int first_group = static_cast<int>(groups_.size());
     groups_.resize(groups_.size() + plan.units.size());
     for (const std::vector<int>& set : sets) {
@@ -159,13 +165,18 @@ class AlikeRoutes {
       for (size_t u = 0; u < units.size(); ++u)
         groups_[first_group + u].devices.push_back(devices_of_unit_[units[u].value()].front());
     }
-    std::vector<std::vector<int>>& routes =
+    std::vector<std::vector<GroupsOfKind::Stage>>& routes =
         kinds_.emplace_back(GroupsOfKind{first_group, static_cast<int>(groups_.size()), {}}).routes;
     for (size_t r = 0; r < plan.routes.size(); ++r) {
-      std::vector<int>& groups = routes.emplace_back();
+      std::vector<GroupsOfKind::Stage>& stages = routes.emplace_back();
+      BlockId at = 0;
       for (const UnitId u : plan.routes[r].units) {
         StageGroup& group = groups_[first_group + u.value()];
-        groups.push_back(first_group + u.value());
+        const auto& chunks = plan.units[u].chunks;
+        const auto range = std::find_if(chunks.begin(), chunks.end(),
+                                        [&](const BlockRange& blocks) { return blocks.first == at; });
+        at = range->end;
+        stages.push_back({first_group + u.value(), static_cast<int>(range - chunks.begin())});
         group.is_of_first_route = group.is_of_first_route || sets.front()[r] == 0;
         group.sequences = std::max(group.sequences, plan.routes[r].micro_batch_sequences);
       }
@@ -173,7 +184,7 @@ class AlikeRoutes {
     for (size_t u = 0; u < plan.units.size(); ++u) {
       const Unit& unit = plan.units[u];
       StageGroup& group = groups_[first_group + u];
-      group.blocks = unit.chunks[0];
+      group.blocks.assign(unit.chunks.begin(), unit.chunks.end());
       group.degree = static_cast<int>(unit.devices.size());
       const std::vector<int>& ranks = devices_of_unit_[first_set[u].value()];
       const int host = problem_.devices[ranks.front()].host;
@@ -182,47 +193,52 @@ class AlikeRoutes {
             return problem_.devices[device].host == host;
           }));
       const Rank rank = FirstRankOf(plan, static_cast<int>(u));
-      group.last_backward_seconds = last_backwards[u].end_seconds;
-      RETURN_IF_ERROR(AddCosts(plan, rank, alone, last_backwards[u].of_weights_alone, group));
+      for (const LastBackward& last : last_backwards[u])
+        group.last_backward_seconds = std::max(group.last_backward_seconds, last.end_seconds);
+      RETURN_IF_ERROR(AddCosts(plan, rank, alone, last_backwards[u], group));
     }
     return absl::OkStatus();
   }
 
-  // Of each unit of a set of routes. Of one route under 1F1B, once all stages are at work, each micro-batch more takes as long
-  // as the one before.
-  absl::StatusOr<std::vector<LastBackward>> LastBackwards(const std::string& key,
-                                                          const PlanningProblem& alone, Plan plan) {
+  // Of each range of each unit of a set of routes. Of one route under 1F1B that passes units once, as soon as all stages are at work,
+  // each micro-batch more takes as long as the one before.
+  absl::StatusOr<LastBackwardsOfUnits> LastBackwards(const std::string& key, const PlanningProblem& alone,
+                                                     Plan plan) {
     const int units = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
     const int steady = 2 * units + 2;
-    const auto simulated = [&](int count) -> absl::StatusOr<std::vector<LastBackward>> {
-      std::vector<LastBackward>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
+    const auto simulated = [&](int count) -> absl::StatusOr<LastBackwardsOfUnits> {
+      LastBackwardsOfUnits& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
       if (!known.empty()) return known;
       plan.routes[0].micro_batches = count;
       StepSimulator simulator(alone);
       RETURN_IF_ERROR(simulator.Run(plan).status());
       for (int u = 0; u < units; ++u) {
+        const Unit& unit = plan.units[u];
         const Rank first = FirstRankOf(plan, u);
-        LastBackward last = simulator.LastBackwardOf(first);
-        for (int member = 1; member < static_cast<int>(plan.units[u].devices.size()); ++member)
-          last.end_seconds = std::max(last.end_seconds, simulator.LastBackwardOf(first + member).end_seconds);
-        known.push_back(last);
+        std::vector<LastBackward>& of_ranges = known.emplace_back();
+        for (int chunk = 0; chunk < static_cast<int>(unit.chunks.size()); ++chunk) {
+          of_ranges.push_back(simulator.LastBackwardOf(first, chunk));
+          double& end_seconds = of_ranges.back().end_seconds;
+          for (int member = 1; member < static_cast<int>(unit.devices.size()); ++member)
+            end_seconds = std::max(end_seconds, simulator.LastBackwardOf(first + member, chunk).end_seconds);
+        }
       }
       return known;
     };
     if (micro_batches <= steady || plan.routes.size() > 1 ||
-        plan.schedule != Schedule::kOneForwardOneBackward)
+        plan.schedule != Schedule::kOneForwardOneBackward || !PassesEachUnitOnce(plan))
       return simulated(micro_batches);
-    ASSIGN_OR_RETURN(std::vector<LastBackward> last, simulated(steady));
-    ASSIGN_OR_RETURN(const std::vector<LastBackward> before, simulated(steady - units));
+    ASSIGN_OR_RETURN(LastBackwardsOfUnits last, simulated(steady));
+    ASSIGN_OR_RETURN(const LastBackwardsOfUnits before, simulated(steady - units));
     for (int u = 0; u < units; ++u) {
-      last[u].end_seconds += (micro_batches - steady) * (last[u].end_seconds - before[u].end_seconds) / units;
+      double& end_seconds = last[u][0].end_seconds;
+      end_seconds += (micro_batches - steady) * (end_seconds - before[u][0].end_seconds) / units;
     }
     return last;
   }
 
-  // `of_weights_alone`: the last backward is.
-  absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone, bool of_weights_alone,
-                        StageGroup& group) const {
+  absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone,
+                        const std::vector<LastBackward>& last_backwards, StageGroup& group) const {
     const ModelConfig& model = problem_.shape.model;
     const ModelShare share = ShareOf(plan, rank, model);
     const DeviceCost& device = *FindDevice(alone, DeviceOf(plan, rank));
@@ -240,17 +256,21 @@ class AlikeRoutes {
       group.fetch_seconds = static_cast<double>(layer.value) / device.fetch_bytes_per_second;
       group.store_seconds = static_cast<double>(layer.value) / device.store_bytes_per_second;
     }
-    group.backward_before_seconds = {0};
-    for (BlockId block = group.blocks.first; block < group.blocks.end; ++block) {
-      const PassTimes& passes = TimesOf(times, model, block);
-      group.forward_seconds.push_back(passes.forward_seconds);
-      double seconds = of_weights_alone ? passes.weight_gradient_seconds : passes.backward_seconds;
-      // Its parameters and gradients come before it.
-      if (group.layers_on_host > 0 && model.is_layer(block))
-        seconds = std::max(seconds, 2 * group.fetch_seconds);
-      group.backward_before_seconds.push_back(group.backward_before_seconds.back() + seconds);
+    for (size_t c = 0; c < group.blocks.size(); ++c) {
+      const LastBackward& last = last_backwards[c];
+      GroupRange range{.blocks = group.blocks[c], .last_backward_seconds = last.end_seconds};
+      for (BlockId block = range.blocks.first; block < range.blocks.end; ++block) {
+        const PassTimes& passes = TimesOf(times, model, block);
+        range.forward_seconds.push_back(passes.forward_seconds);
+        double seconds = last.of_weights_alone ? passes.weight_gradient_seconds : passes.backward_seconds;
+        // Its parameters and gradients come before it.
+        if (group.layers_on_host > 0 && model.is_layer(block))
+          seconds = std::max(seconds, 2 * group.fetch_seconds);
+        range.backward_before_seconds.push_back(range.backward_before_seconds.back() + seconds);
+      }
+      group.ranges.push_back(std::move(range));
     }
-    for (const SegmentId segment : SegmentsOf(model, {group.blocks}))
+    for (const SegmentId segment : SegmentsOf(model, group.blocks))
       group.parameters += SegmentElements(local, segment);
     group.norm_seconds_per_parameter = costs->norm_seconds_per_parameter;
     group.update_seconds_per_parameter = costs->update_seconds_per_parameter;
@@ -259,9 +279,11 @@ class AlikeRoutes {
 
   // When the last backward of a group has gone through the segments from `segment` on.
   double CompleteSeconds(const StageGroup& group, SegmentId segment) const {
-    const BlockId block = CompletedBy(problem_.shape.model, {group.blocks}, segment);
+    const BlockId block = CompletedBy(problem_.shape.model, group.blocks, segment);
+    const auto range = std::find_if(group.ranges.begin(), group.ranges.end(),
+                                    [&](const GroupRange& of) { return block < of.blocks.end; });
     // What is summed in host memory is stored there first.
-    return group.last_backward_seconds - group.backward_before_seconds[block - group.blocks.first] +
+    return range->last_backward_seconds - range->backward_before_seconds[block - range->blocks.first] +
            group.store_seconds;
   }
 
@@ -270,7 +292,7 @@ class AlikeRoutes {
     const auto holders_of = [&](SegmentId segment) {
       std::vector<int> holders;
       for (size_t g = 0; g < groups_.size(); ++g) {
-        if (HoldsSegment(problem_.shape.model, {groups_[g].blocks}, segment))
+        if (HoldsSegment(problem_.shape.model, groups_[g].blocks, segment))
           holders.push_back(static_cast<int>(g));
       }
       return holders;
@@ -316,8 +338,8 @@ class AlikeRoutes {
   // it uses; whatever a route's first micro-batch is late by on one of its stages, all of the route is late by at most.
   void GatherParameters() {
     const ModelConfig& model = problem_.shape.model;
-    std::vector<std::vector<double>> there_seconds;  // of each block of each group
-    for (const StageGroup& group : groups_) there_seconds.emplace_back(group.blocks.size(), 0);
+    std::vector<std::vector<double>> there_seconds(groups_.size());  // of each group, of the model's blocks
+    for (std::vector<double>& of_blocks : there_seconds) of_blocks.resize(model.blocks(), 0);
     std::vector<const Bucket*> gathered;
     std::vector<SumInTurn> gathers;
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
@@ -328,29 +350,35 @@ class AlikeRoutes {
     RunInTurn(static_cast<int>(groups_.size()), static_cast<int>(places_.size()), gathers);
     for (size_t i = 0; i < gathers.size(); ++i) {
       for (const int g : gathers[i].holders) {
-        const BlockRange& blocks = groups_[g].blocks;
-        for (BlockId block = blocks.first; block < blocks.end; ++block) {
-          if (HoldsAny(model, {{block, block + 1}}, gathered[i]->first_segment, gathered[i]->end_segment))
-            there_seconds[g][block - blocks.first] = gathers[i].end_seconds;
+        for (const BlockRange& blocks : groups_[g].blocks) {
+          for (BlockId block = blocks.first; block < blocks.end; ++block) {
+            if (HoldsAny(model, {{block, block + 1}}, gathered[i]->first_segment, gathered[i]->end_segment))
+              there_seconds[g][block.value()] = gathers[i].end_seconds;
+          }
         }
       }
     }
     for (const GroupsOfKind& kind : kinds_) {
       double late_seconds = 0;
-      for (const std::vector<int>& groups : kind.routes)
-        late_seconds = std::max(late_seconds, LateSeconds(groups, there_seconds));
-      for (int g = kind.first; g < kind.end; ++g) groups_[g].last_backward_seconds += late_seconds;
+      for (const std::vector<GroupsOfKind::Stage>& stages : kind.routes)
+        late_seconds = std::max(late_seconds, LateSeconds(stages, there_seconds));
+      for (int g = kind.first; g < kind.end; ++g) {
+        groups_[g].last_backward_seconds += late_seconds;
+        for (GroupRange& range : groups_[g].ranges) range.last_backward_seconds += late_seconds;
+      }
     }
   }
 
   // How much the first forward through all stages waits for parameters, by when those of each block are there.
-  double LateSeconds(const std::vector<int>& groups,
+  double LateSeconds(const std::vector<GroupsOfKind::Stage>& stages,
                      const std::vector<std::vector<double>>& there_seconds) const {
     double late_seconds = 0, alone_seconds = 0, seconds = 0;
-    for (const int g : groups) {
-      for (size_t b = 0; b < there_seconds[g].size(); ++b) {
-        seconds = std::max(seconds, there_seconds[g][b]) + groups_[g].forward_seconds[b];
-        alone_seconds += groups_[g].forward_seconds[b];
+    for (const auto& [g, r] : stages) {
+      const GroupRange& range = groups_[g].ranges[r];
+      for (size_t b = 0; b < range.forward_seconds.size(); ++b) {
+        seconds =
+            std::max(seconds, there_seconds[g][range.blocks.first.value() + b]) + range.forward_seconds[b];
+        alone_seconds += range.forward_seconds[b];
       }
       late_seconds = std::max(late_seconds, seconds - alone_seconds);
     }

@@ -16,6 +16,9 @@
 
 namespace medley {
 
+// Of each unit of some routes, of each of its ranges.
+using LastBackwardsOfUnits = std::vector<std::vector<LastBackward>>;
+
 struct AlikePrediction {
   double step_seconds = 0;
   int kinds_of_routes = 0;  // that were simulated
@@ -33,7 +36,7 @@ struct AlikePrediction {
 //
 // Where layers live in host memory, their copies at the end of a step overlap with all else but the first and the last.
 //
-// InvalidArgument: as PredictStep; or a route passes a unit twice, two units share a processor, layers live with their holders or activations
+// InvalidArgument: as PredictStep; or two units share a processor, layers live with their holders or activations
 // in host memory ("routes[3]: ..."), which this prediction does not know.
 class AlikeRoutePredictor {
  public:
@@ -57,14 +60,14 @@ class AlikeRoutePredictor {
   SumSamples& samples() { return samples_; }
   const SharedWays& ways() const { return ways_; }
   // What was simulated of such routes by themselves; empty: nothing yet.
-  std::vector<LastBackward>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
+  LastBackwardsOfUnits& LastBackwards(const std::string& key) { return last_backwards_[key]; }
 
  private:
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
   std::vector<int> class_of_;
   std::unordered_map<std::string, int> device_by_name_;
-  std::unordered_map<std::string, std::vector<LastBackward>> last_backwards_;
+  std::unordered_map<std::string, LastBackwardsOfUnits> last_backwards_;
   SumSamples samples_;
   const SharedWays ways_;
   std::map<std::pair<int, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;

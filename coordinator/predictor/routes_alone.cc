@@ -1,5 +1,6 @@
 #include "coordinator/predictor/routes_alone.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -8,6 +9,19 @@
 #include "runtime/ir/plan/part_of_plan.h"
 
 namespace medley {
+namespace {
+
+BlockId EndOfChunk(const Unit& unit, BlockId first) {
+  const auto chunk = std::find_if(unit.chunks.begin(), unit.chunks.end(),
+                                  [&](const BlockRange& blocks) { return blocks.first == first; });
+  return chunk == unit.chunks.end() ? first : chunk->end;
+}
+
+AtOnce More(const AtOnce& a, const AtOnce& b) {
+  return {std::max(a.at_host, b.at_host), std::max(a.at_site, b.at_site)};
+}
+
+}  // namespace
 
 RoutesAlone::Crossings::Crossings(const SharedWays& ways, int blocks)
     : blocks_(blocks + 1),
@@ -37,9 +51,10 @@ void RoutesAlone::Count(const std::vector<int>& routes, int times, Crossings& cr
   std::set<std::pair<UnitId, UnitId>> known;
   for (const int r : routes) {
     const std::vector<UnitId>& units = plan_.routes[r].units;
+    BlockId boundary = 0;
     for (size_t s = 0; s + 1 < units.size(); ++s) {
+      boundary = EndOfChunk(plan_.units[units[s].value()], boundary);
       if (routes.size() > 1 && !known.emplace(units[s], units[s + 1]).second) continue;
-      const BlockId boundary = plan_.units[units[s + 1].value()].chunks[0].first;
       const int before = devices_of_unit_[units[s].value()].front(),
                 behind = devices_of_unit_[units[s + 1].value()].front();
       for (const bool is_before : {true, false}) {
@@ -68,9 +83,13 @@ std::vector<MessagesAtOnce> RoutesAlone::AtOnceOf(const std::vector<int>& routes
   };
   std::vector<MessagesAtOnce> at_once;
   for (const UnitId u : UnitsOf(plan_, routes)) {
-    const BlockRange& blocks = plan_.units[u.value()].chunks[0];
-    for (const int d : devices_of_unit_[u.value()])
-      at_once.push_back({at_once_at(d, blocks.first, false), at_once_at(d, blocks.end, true)});
+    for (const int d : devices_of_unit_[u.value()]) {
+      MessagesAtOnce& most = at_once.emplace_back();
+      for (const BlockRange& blocks : plan_.units[u.value()].chunks) {
+        most.before = More(most.before, at_once_at(d, blocks.first, false));
+        most.behind = More(most.behind, at_once_at(d, blocks.end, true));
+      }
+    }
   }
   Count(routes, -1, of_these_);
   return at_once;

@@ -11,11 +11,11 @@ namespace medley {
 
 // Routes of a plan by themselves, on their devices as these are while all of the plan runs: those of a host slow each other down as if all
 // that the plan uses computed at once, and messages share ways as if those of other routes between the same two blocks went at the
-// same moments, which they do where routes are alike.
+// same moments, which they do where routes are alike. Of a unit of several chunks all messages are as those that share their way with
+// the most others.
 class RoutesAlone {
  public:
-  // `ways`: of the problem. `devices_of_unit`: of each unit of the plan, whose units have one chunk each, in the order of its ranks. Keeps
-  // references to all.
+  // `ways`: of the problem. `devices_of_unit`: of each unit of the plan, in the order of its ranks. Keeps references to all.
   RoutesAlone(const PlanningProblem& problem, const SharedWays& ways, const Plan& plan,
               const std::vector<std::vector<int>>& devices_of_unit);
 

@@ -19,8 +19,6 @@ absl::StatusOr<std::vector<std::vector<int>>> DevicesOfUnits(const AlikeRoutePre
   std::vector<std::vector<int>> devices;
   std::set<int> processors;
   for (size_t u = 0; u < plan.units.size(); ++u) {
-    if (plan.units[u].chunks.size() != 1)
-      return absl::InvalidArgumentError(absl::StrCat("units[", u, "].blocks: there are several ranges"));
     std::vector<int>& of_unit = devices.emplace_back();
     for (const std::string& name : plan.units[u].devices) {
       const int d = predictor.DeviceNamed(name);

@@ -83,10 +83,13 @@ double StepSimulator::ComputingSeconds(Rank rank, int instruction) const {
   return task < 0 ? 0 : tasks_[task].end_seconds - tasks_[task].start_seconds;
 }
 
-LastBackward StepSimulator::LastBackwardOf(Rank rank) const {
+LastBackward StepSimulator::LastBackwardOf(Rank rank) const { return LastBackwardOf(rank, -1); }
+
+LastBackward StepSimulator::LastBackwardOf(Rank rank, int chunk) const {
   const std::vector<Instruction>& instructions = programs_[rank].instructions;
   for (int i = static_cast<int>(instructions.size()) - 1; i >= 0; --i) {
     if (!IsGradient(instructions[i].kind)) continue;
+    if (chunk >= 0 && programs_[rank].visits[instructions[i].visit].chunk != chunk) continue;
     return {TimeOf(rank, i).end_seconds, instructions[i].kind == InstructionKind::kWeightGradient};
   }
   return {};  // they stand in their order, and there is one

@@ -62,8 +62,9 @@ class StepSimulator {
   InstructionTime TimeOf(Rank rank, int instruction) const;
   // Of that time, what its device computes: the rest goes to what the ranks of a unit exchange.
   double ComputingSeconds(Rank rank, int instruction) const;
-  // The last pass of `rank` that makes gradients.
+  // The last pass of `rank` that makes gradients; of one of its chunks.
   LastBackward LastBackwardOf(Rank rank) const;
+  LastBackward LastBackwardOf(Rank rank, int chunk) const;
 
   // The instructions of all runs together: what they cost.
   int64_t simulated_instructions() const { return simulated_instructions_; }

@@ -6,7 +6,10 @@
 
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/classes/many_devices.h"
+#include "coordinator/planner/classes/route_orders.h"
 #include "coordinator/planner/problem_site.h"
+#include "coordinator/planner/techniques/orders.h"
+#include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
 
@@ -53,6 +56,31 @@ TEST_CASE(
     CHECK(PlanByClasses(problem)->plan == found->plan);
   }
   CHECK(ordered >= 5);
+}
+
+TEST_CASE("routes with several ranges a unit fit, and are predicted as whole ones are") {
+  int cut = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 12 + static_cast<int>(seed % 3) * 6);
+    INFO("seed " << seed << ", " << problem.devices.size() << " devices");
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (!found.ok() || !PassesEachUnitOnce(found->plan)) continue;
+    AlikeRoutePredictor predictor(problem);
+    RouteOrders orders(predictor);
+    const std::optional<OrderedPlan> ordered = orders.OrderInRanges(found->plan);
+    if (!ordered) continue;
+    ++cut;
+    INFO(Describe(ordered->plan));
+    CHECK(MostRanges(ordered->plan) > 1);
+    for (const PlanViolation& violation : CheckPlan(ordered->plan, problem.shape, SiteOf(problem)))
+      FAIL_CHECK(violation.detail);
+    const absl::StatusOr<AlikePrediction> by_kinds = predictor.Predict(ordered->plan);
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, ordered->plan);
+    REQUIRE(by_kinds.status().ToString() == "OK");
+    REQUIRE(whole.status().ToString() == "OK");
+    CHECK(by_kinds->step_seconds == Approx(*whole).epsilon(0.005));
+  }
+  CHECK(cut > 3);
 }
 
 TEST_CASE("units that several routes share are chosen where they are faster") {

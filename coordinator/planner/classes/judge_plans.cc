@@ -161,6 +161,21 @@ double PlanJudge::OrderedStepSeconds(const StageTable& table, const ClassedPlan&
   return least_seconds;
 }
 
+void PlanJudge::CutIntoRanges() {
+  const PlanConstraints& constraints = predictor_.problem().constraints;
+  if (!found_any() || !PassesEachUnitOnce(best_.plan) || constraints.max_stages > 0) return;
+  const std::optional<OrderedPlan> ordered = route_orders_.OrderInRanges(WithoutOrders(best_.plan));
+  if (!ordered) return;
+  const double seconds = PredictedSeconds(ordered->plan);
+  if (seconds > (1 - kLeastGain) * best_.step_seconds || !FitsMemory(predictor_.problem(), ordered->plan))
+    return;
+  best_.plan = ordered->plan;
+  best_.step_seconds = seconds;
+  orders_ =
+      absl::StrCat("synthesised for ", ordered->faster_kinds, " of ", ordered->kinds,
+                   " kinds of routes, with up to ", MostRanges(ordered->plan), " ranges of blocks a unit");
+}
+
 // If it is predicted to be faster than the fastest. Half of the sums of replicas that share the optimizer's state hides behind
 // first forwards, so what fits without may be faster with it, too.
 double PlanJudge::Keep(Plan plan, std::string summary) {

@@ -36,6 +36,9 @@ class PlanJudge {
   // infinite: none is faster for any of them, or fits a bundle.
   double OrderedStepSeconds(const StageTable& table, const ClassedPlan& plan);
 
+  // Puts the fastest plan, of routes that share no units, in orders of several ranges a unit if it is faster so.
+  void CutIntoRanges();
+
   // The orders of the fastest, for people; empty: it is under 1F1B.
   const std::string& orders() const { return orders_; }
   bool found_any() const { return !best_.plan.units.empty(); }

@@ -65,6 +65,7 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
     };
     LocalSearch(std::move(moves), stop).ImproveFrom(*fastest, best.step_seconds, kMostImproved);
   }
+  if (!stopped()) judge.CutIntoRanges();
   if (best.step_seconds <= (1 - kLeastGain) * named.step_seconds) {
     best.orders = Describe(judge.orders(), named, best.step_seconds);
     return;

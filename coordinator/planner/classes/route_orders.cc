@@ -49,6 +49,7 @@ void LeaveToOthers(const Plan& alone, const std::vector<int>& holders, PlanningP
 }
 
 void TakePasses(const Unit& from, Unit& to) {
+  to.chunks = from.chunks;
   to.order = from.order;
   to.paces = from.paces;
 }
@@ -67,12 +68,9 @@ constexpr int kMostAlone = 16;
 
 }  // namespace
 
-RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<int>& routes,
-                                            Schedule schedule, std::vector<Synthesised>& of_others) {
-  const bool is_bundle = routes.size() > 1;
-  // By the schedules with names a unit keeps as much for each of its routes as if it had no others.
-  if (is_bundle && schedule != Schedule::kListed) return {};
-  const Plan alone = PartOfPlan(plan, routes);
+// Such routes by themselves.
+PlanningProblem RouteOrders::ProblemOf(const Plan& plan, const Plan& alone,
+                                       const std::vector<int>& routes) const {
   std::vector<std::vector<int>> devices;
   for (const Unit& unit : plan.units) {
     std::vector<int>& of_unit = devices.emplace_back();
@@ -81,6 +79,16 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
   PlanningProblem problem =
       RoutesAlone(predictor_.problem(), predictor_.ways(), plan, devices).ProblemOf(routes);
   if (plan.shards_optimizer) LeaveToOthers(alone, HoldersOfBlocks(plan, problem.shape.model), problem);
+  return problem;
+}
+
+RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<int>& routes,
+                                            Schedule schedule, std::vector<Synthesised>& of_others) {
+  const bool is_bundle = routes.size() > 1;
+  // By the schedules with names a unit keeps as much for each of its routes as if it had no others.
+  if (is_bundle && schedule != Schedule::kListed) return {};
+  const Plan alone = PartOfPlan(plan, routes);
+  const PlanningProblem problem = ProblemOf(plan, alone, routes);
   const auto orders_of = [&](Schedule named) { return ScheduleOrders(named, NominalPipeline(alone)); };
   Orders orders;
   double named_seconds = 0, below = std::numeric_limits<double>::infinity();
@@ -88,7 +96,7 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
     orders.alone = WithOrders(alone, orders_of(Schedule::kOneForwardOneBackward));
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, alone);
     if (!seconds.ok() || !HasPipeline(alone)) return orders;
-    named_seconds = *seconds;
+    named_seconds = orders.seconds = *seconds;
     below = named_seconds * (1 - kLeastGain);
   }
   std::optional<PredictedPlan> faster;
@@ -111,46 +119,85 @@ RouteOrders::Orders RouteOrders::FindOrders(const Plan& plan, const std::vector<
     take(WithOrders(alone, orders_of(schedule)), below);
   }
   if (!faster) return orders;
-  return {std::move(faster->plan), true};
+  return {std::move(faster->plan), faster->step_seconds, true};
+}
+
+std::string RouteOrders::KindIn(const Plan& plan, const std::vector<int>& routes, bool by_hosts) const {
+  return absl::StrCat(predictor_.KindOf(plan, routes, by_hosts), "#",
+                      plan.routes[routes.front()].micro_batches, "/",
+                      plan.shards_optimizer ? plan.routes.size() : 1);
+}
+
+// Those of a bundle take long to find, and of its many messages a few more stay within hosts, or fewer.
+std::string RouteOrders::KindOf(const Plan& plan, const std::vector<int>& routes) const {
+  return KindIn(plan, routes, /*by_hosts=*/routes.size() == 1);
 }
 
 const RouteOrders::Orders& RouteOrders::OrdersOf(const Plan& plan, const std::vector<int>& routes,
                                                  Schedule schedule) {
-  // Those of a bundle take long to find, and of its many messages a few more stay within hosts, or fewer.
-  const bool is_bundle = routes.size() > 1;
-  const auto kind = [&](bool by_hosts) {
-    return absl::StrCat(predictor_.KindOf(plan, routes, by_hosts), "#",
-                        plan.routes[routes.front()].micro_batches, "/",
-                        plan.shards_optimizer ? plan.routes.size() : 1);
-  };
-  const auto [place, is_new] = known_.try_emplace({schedule, kind(/*by_hosts=*/!is_bundle)});
-  if (is_new) place->second = FindOrders(plan, routes, schedule, synthesised_[kind(/*by_hosts=*/false)]);
+  const auto [place, is_new] = known_.try_emplace({schedule, KindOf(plan, routes)});
+  if (is_new)
+    place->second =
+        FindOrders(plan, routes, schedule, synthesised_[KindIn(plan, routes, /*by_hosts=*/false)]);
   return place->second;
 }
 
+// Those of one range a unit where none of several is faster.
+const RouteOrders::Orders& RouteOrders::InRangesOf(const Plan& plan, const std::vector<int>& routes) {
+  const auto [place, is_new] = known_in_ranges_.try_emplace(KindOf(plan, routes));
+  Orders& orders = place->second;
+  if (!is_new) return orders;
+  orders = OrdersOf(plan, routes, Schedule::kListed);
+  if (routes.size() > 1 || !orders.alone || !HasPipeline(*orders.alone)) return orders;
+  const Plan alone = PartOfPlan(plan, routes);
+  std::optional<PredictedPlan> best = PredictedPlan{*orders.alone, orders.seconds};
+  TryInRanges(ProblemOf(plan, alone, routes), alone, best);
+  if (MostRanges(best->plan) > 1) orders = {std::move(best->plan), best->step_seconds, true};
+  return orders;
+}
+
 std::optional<OrderedPlan> RouteOrders::Order(const Plan& plan, Schedule schedule) {
+  std::optional<OrderedPlan> ordered = OrderBy(plan, [&](const std::vector<int>& routes) -> const Orders& {
+    return OrdersOf(plan, routes, schedule);
+  });
+  const std::vector<Schedule>& named = predictor_.problem().constraints.schedules;
+  if (ordered && ordered->faster_kinds == ordered->kinds &&
+      std::count(named.begin(), named.end(), schedule) > 0) {
+    ordered->plan = plan;
+    ordered->plan.schedule = schedule;  // its name says it all
+  }
+  return ordered;
+}
+
+std::optional<OrderedPlan> RouteOrders::OrderInRanges(const Plan& plan) {
+  std::optional<OrderedPlan> ordered = OrderBy(
+      plan, [&](const std::vector<int>& routes) -> const Orders& { return InRangesOf(plan, routes); });
+  if (ordered && MostRanges(ordered->plan) == 1) return std::nullopt;
+  return ordered;
+}
+
+std::optional<OrderedPlan> RouteOrders::OrderBy(
+    const Plan& plan, const std::function<const Orders&(const std::vector<int>&)>& orders_of) {
   const auto has_windows = [](const Unit& unit) { return unit.has_windows(); };
   if (std::any_of(plan.units.begin(), plan.units.end(), has_windows)) return std::nullopt;
   Plan listed = plan;
   listed.schedule = Schedule::kListed;
   std::set<const Orders*> kinds, faster;
   for (const std::vector<int>& routes : RoutesThatMeet(plan)) {
-    const Orders& orders = OrdersOf(plan, routes, schedule);
+    const Orders& orders = orders_of(routes);
     if (!orders.alone) return std::nullopt;
     kinds.insert(&orders);
     if (orders.is_faster) faster.insert(&orders);
     const std::vector<UnitId> units = UnitsOf(plan, routes);
     for (size_t u = 0; u < units.size(); ++u) TakePasses(orders.alone->units[u], listed.units[units[u]]);
+    for (size_t r = 0; r < routes.size(); ++r) {
+      std::vector<UnitId>& passed = listed.routes[routes[r]].units;
+      passed.clear();
+      for (const UnitId u : orders.alone->routes[r].units) passed.push_back(units[u]);
+    }
   }
   if (faster.empty()) return std::nullopt;
-  OrderedPlan ordered{plan, static_cast<int>(kinds.size()), static_cast<int>(faster.size())};
-  const std::vector<Schedule>& named = predictor_.problem().constraints.schedules;
-  if (faster.size() == kinds.size() && std::count(named.begin(), named.end(), schedule) > 0) {
-    ordered.plan.schedule = schedule;  // its name says it all
-  } else {
-    ordered.plan = std::move(listed);
-  }
-  return ordered;
+  return OrderedPlan{std::move(listed), static_cast<int>(kinds.size()), static_cast<int>(faster.size())};
 }
 
 }  // namespace medley

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/techniques/order_problem.h"
+#include "coordinator/planner/techniques/ranges.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/base/stop_flag.h"
 #include "runtime/ir/plan/unit_op.h"
@@ -22,8 +23,10 @@ using Kind = UnitOp::Kind;
 
 // Passes simulated for one plan, about; how often memory is lent less where what was found does not fit, and after how many such attempts
 // all of it is lent for buffers: what is found so fits but for what arrives early.
-constexpr int64_t kWorkLimit = 500'000;
+constexpr int64_t kWorkLimit = 250'000;
 constexpr int kAttempts = 6, kAttemptsInBytes = 2;
+// So many of the fastest pipelines are looked at with several ranges a unit.
+constexpr size_t kMostInRanges = 6;
 
 // Lends units that do not fit `times` as much less as they lack. Whether all fit.
 bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan, double times,
@@ -53,11 +56,6 @@ void JoinWhatTakesNoTime(const TimedPipeline& pipeline, std::vector<UnitOrder>& 
       if (op.kind == Kind::kInputGradient && joins(op)) op.kind = Kind::kBackward;
     }
   }
-}
-
-bool HoldsSeveralRanges(const Plan& plan) {
-  return std::any_of(plan.units.begin(), plan.units.end(),
-                     [](const Unit& unit) { return unit.chunks.size() > 1; });
 }
 
 bool MayGoAhead(const Plan& plan) {
@@ -105,7 +103,7 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
   if (!made.ok()) return std::nullopt;
   SynthesisOptions options = {.memory_limit = made->memory_limit, .goal = goal, .work_limit = kWorkLimit};
   // Of several ranges of a unit each has its own buffers, of which bytes tell little.
-  const int first_in_buffers = HoldsSeveralRanges(plan) ? 0 : kAttemptsInBytes;
+  const int first_in_buffers = MostRanges(plan) > 1 ? 0 : kAttemptsInBytes;
   // What arrives early is kept beside what the order keeps, and changes with it.
   double times = 1;
   for (int attempt = 0; attempt < kAttempts; ++attempt, times *= 2) {
@@ -133,6 +131,25 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
   return std::nullopt;
 }
 
+int MostRanges(const Plan& plan) {
+  size_t most = 1;
+  for (const Unit& unit : plan.units) most = std::max(most, unit.chunks.size());
+  return static_cast<int>(most);
+}
+
+void TryInRanges(const PlanningProblem& problem, const Plan& plan, std::optional<PredictedPlan>& best) {
+  if (problem.constraints.max_stages > 0) return;
+  for (const int ranges : {2, 3}) {
+    for (const RangeOrder order : {RangeOrder::kThereAndBack, RangeOrder::kOver}) {
+      const std::optional<Plan> cut = InRanges(problem, plan, ranges, order);
+      if (!cut) continue;
+      std::optional<PredictedPlan> listed =
+          WithSynthesisedOrder(problem, *cut, (1 - kLeastGain) * best->step_seconds);
+      if (listed) best = std::move(listed);
+    }
+  }
+}
+
 std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
                                              const std::vector<PredictedPlan>& plans,
                                              const PredictedPlan& named, const std::atomic<bool>* stop) {
@@ -148,6 +165,10 @@ std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
       if (listed) best = std::move(listed);
     }
   }
+  if (!best) best = named;
+  for (size_t i = 0; i < std::min(plans.size(), kMostInRanges) && !IsStopped(stop); ++i)
+    TryInRanges(problem, plans[i].plan, best);
+  if (best->plan == named.plan) return std::nullopt;
   return best;
 }
 
@@ -156,7 +177,10 @@ std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& c
   const auto faster_than = [&](double seconds) {
     return absl::StrFormat("%.1f %%", 100 * (seconds / chosen.step_seconds - 1));
   };
-  std::string text = "synthesised: predicted ";
+  std::string text = "synthesised";
+  if (const int ranges = MostRanges(chosen.plan); ranges > 1)
+    absl::StrAppend(&text, ", for up to ", ranges, " ranges of blocks a unit");
+  absl::StrAppend(&text, ": predicted ");
   const Plan same = WithoutOrders(chosen.plan);
   const absl::StatusOr<double> seconds = PredictStepSeconds(problem, same);
   if (seconds.ok() && !(same == named.plan) && FitsMemory(problem, same))

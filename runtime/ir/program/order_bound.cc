@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace medley {
@@ -78,6 +79,26 @@ class StageBound {
   double round_trip_ = 0;  // from a forward's end to its input gradient's begin
 };
 
+// What lies before the first pass of each unit, and its work; and all that one micro-batch has to wait for.
+double LeastMakespan(const TimedPipeline& pipeline) {
+  std::vector<double> before(pipeline.units, std::numeric_limits<double>::infinity());
+  double least = 0;
+  for (const TimedRoute& route : pipeline.routes) {
+    double way = 0, back = 0;
+    for (const TimedStage& stage : route.stages) {
+      before[stage.unit] = std::min(before[stage.unit], way);
+      way += stage.forward_seconds + stage.message_seconds;
+      back += stage.input_gradient_seconds + stage.message_seconds;
+    }
+    least = std::max(least, way + back + route.stages.front().weight_gradient_seconds);
+  }
+  const std::vector<double> work = WorkSeconds(pipeline);
+  for (int u = 0; u < pipeline.units; ++u) {
+    if (work[u] > 0) least = std::max(least, before[u] + work[u]);
+  }
+  return least;
+}
+
 }  // namespace
 
 double LeastSeconds(const TimedPipeline& of_orders, const std::vector<double>& memory_limit, OrderGoal goal) {
@@ -92,7 +113,8 @@ double LeastSeconds(const TimedPipeline& of_orders, const std::vector<double>& m
   for (const TimedRoute& route : pipeline.routes) {
     for (const TimedStage& stage : route.stages) ++passed[stage.unit];
   }
-  if (std::any_of(passed.begin(), passed.end(), [](int times) { return times > 1; })) return least;
+  if (std::any_of(passed.begin(), passed.end(), [](int times) { return times > 1; }))
+    return goal == OrderGoal::kMakespan ? LeastMakespan(pipeline) : least;
   for (const TimedRoute& route : pipeline.routes) {
     for (int s = 0; s < static_cast<int>(route.stages.size()); ++s) {
       const StageBound bound(route, s, memory_limit[route.stages[s].unit]);

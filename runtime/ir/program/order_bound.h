@@ -13,7 +13,8 @@ enum class OrderGoal : uint8_t {
 };
 
 // Seconds below which no orders come whose units keep at most `memory_limit` (of each unit, as TimedStage
-// counts). Where a unit is passed more than once, the work of the unit that computes longest; else also
+// counts). Where a unit is passed more than once, the work of the unit that computes longest, and of a
+// makespan what lies before each unit's first pass with its work, and one micro-batch's way there and back; else also
 //   what a unit waits for its first gradient, all forwards that it can keep being done before,
 //   and for the gradient of its last forward, in which it has what it can keep to work off;
 //   what lies before the first and behind the last pass of a stage on the units before it: such a unit's step
