@@ -21,10 +21,9 @@ namespace {
 
 using Kind = UnitOp::Kind;
 
-// Passes simulated for one plan, about; how often memory is lent less where what was found does not fit, and after how many such attempts
-// all of it is lent for buffers: what is found so fits but for what arrives early.
+// Passes simulated for one plan, about; how often memory is lent less where what arrives early does not fit beside the rest.
 constexpr int64_t kWorkLimit = 250'000;
-constexpr int kAttempts = 6, kAttemptsInBytes = 2;
+constexpr int kAttempts = 6;
 // So many of the fastest pipelines are looked at with several ranges a unit.
 constexpr size_t kMostInRanges = 6;
 
@@ -101,18 +100,12 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
                                                   double below_seconds, OrderGoal goal) {
   const absl::StatusOr<OrderProblem> made = MakeOrderProblem(problem, plan);
   if (!made.ok()) return std::nullopt;
-  SynthesisOptions options = {.memory_limit = made->memory_limit, .goal = goal, .work_limit = kWorkLimit};
-  // Of several ranges of a unit each has its own buffers, of which bytes tell little.
-  const int first_in_buffers = MostRanges(plan) > 1 ? 0 : kAttemptsInBytes;
+  SynthesisOptions options = {
+      .memory_limit = made->memory_limit, .in_buffers = true, .goal = goal, .work_limit = kWorkLimit};
   // What arrives early is kept beside what the order keeps, and changes with it.
   double times = 1;
   for (int attempt = 0; attempt < kAttempts; ++attempt, times *= 2) {
     if (LeastSeconds(made->pipeline, options.memory_limit, options.goal) >= below_seconds) break;
-    if (!options.in_buffers && attempt >= first_in_buffers) {
-      options.in_buffers = true;
-      options.memory_limit = made->memory_limit;
-      times = 1;
-    }
     SynthesisedOrders found = SynthesiseOrders(made->pipeline, options);
     if (found.orders.empty()) break;
     JoinWhatTakesNoTime(made->pipeline, found.orders);
