@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -179,8 +180,10 @@ RankWork WorkOfRank(const PlanningProblem& problem, const Plan& plan, Rank rank)
   for (const BlockRange& chunk : unit.chunks) work.blocks += chunk.size();
   const double width = static_cast<double>(ShareOf(plan, rank, problem.shape.model).feed_forward.size()) /
                        problem.shape.model.feed_forward;
+  int last_route = -1;
   for (const Visit& visit : program.visits) {
-    work.micro_batches += visit.micro_batches;
+    // One that passes several ranges of the unit is one.
+    if (std::exchange(last_route, visit.route) != visit.route) work.micro_batches += visit.micro_batches;
     const double sequences = static_cast<double>(visit.micro_batches) * visit.micro_batch_sequences;
     const BlockRange& chunk = unit.chunks[visit.chunk];
     for (BlockId block = chunk.first; block < chunk.end; ++block) {

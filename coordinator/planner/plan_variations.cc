@@ -50,7 +50,7 @@ class Pairing {
         is_second_(plan.units.size()) {}
 
   absl::StatusOr<Plan> Run() {
-    if (!PassesEachUnitOnce(plan_)) return absl::InvalidArgumentError("units are on several routes");
+    if (!PassesEachUnitOnce(plan_)) return absl::InvalidArgumentError("units are passed more than once");
     for (const Route& route : plan_.routes) {
       for (size_t s = 0; s + 1 < route.units.size(); ++s) {
         if (Suit(route.units[s], route.units[s + 1])) Pair(route.units[s], route.units[s + 1]);
@@ -162,7 +162,7 @@ absl::StatusOr<Plan> WithMoreTensorParallelism(const PlanningProblem& problem, c
 
 absl::StatusOr<Plan> WithShardedParameters(const PlanningProblem& problem, const Plan& plan) {
   if (plan.routes.size() < 2) return absl::InvalidArgumentError("no two units hold the same layers");
-  if (!PassesEachUnitOnce(plan)) return absl::InvalidArgumentError("units are on several routes");
+  if (!PassesEachUnitOnce(plan)) return absl::InvalidArgumentError("units are passed more than once");
   Plan sharded = plan;
   ShardParameters(problem.shape.model, sharded);
   return sharded;

@@ -488,6 +488,7 @@ TEST_CASE("layers that live on the host train with the bits of layers that live 
   const auto run = [&](int most_windows) {
     for (Unit& unit : plan.units) {
       unit.order.clear();
+      unit.paces.clear();
       unit.optimizer_weight = 1;
       unit.window_layers = std::min(most_windows, LayersOf(unit, spec.shape.model));
     }
