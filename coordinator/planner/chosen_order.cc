@@ -39,15 +39,15 @@ void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan
 
 void ChooseRanges(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen) {
   if (!problem.constraints.synthesised_orders || limits.stopped()) return;
-  std::optional<PredictedPlan> best = PredictedPlan{chosen.plan, chosen.step_seconds};
+  PredictedPlan best = {chosen.plan, chosen.step_seconds};
   TryInRanges(problem, WithoutOrders(chosen.plan), best);
-  if (best->plan == chosen.plan) return;
+  if (best.plan == chosen.plan) return;
   absl::StrAppend(
       &chosen.orders, chosen.orders.empty() ? "" : "; ",
       absl::StrFormat("for up to %d ranges of blocks a unit, by which a step takes %.1f %% less",
-                      MostRanges(best->plan), 100 * (1 - best->step_seconds / chosen.step_seconds)));
-  chosen.plan = std::move(best->plan);
-  chosen.step_seconds = best->step_seconds;
+                      MostRanges(best.plan), 100 * (1 - best.step_seconds / chosen.step_seconds)));
+  chosen.plan = std::move(best.plan);
+  chosen.step_seconds = best.step_seconds;
   chosen.proven_optimal = false;
   chosen.lower_bound_seconds = 0;
 }

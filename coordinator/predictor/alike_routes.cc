@@ -172,11 +172,9 @@ class AlikeRoutes {
       BlockId at = 0;
       for (const UnitId u : plan.routes[r].units) {
         StageGroup& group = groups_[first_group + u.value()];
-        const auto& chunks = plan.units[u].chunks;
-        const auto range = std::find_if(chunks.begin(), chunks.end(),
-                                        [&](const BlockRange& blocks) { return blocks.first == at; });
-        at = range->end;
-        stages.push_back({first_group + u.value(), static_cast<int>(range - chunks.begin())});
+        const int range = ChunkFrom(plan.units[u], at);
+        at = plan.units[u].chunks[range].end;
+        stages.push_back({first_group + u.value(), range});
         group.is_of_first_route = group.is_of_first_route || sets.front()[r] == 0;
         group.sequences = std::max(group.sequences, plan.routes[r].micro_batch_sequences);
       }

@@ -11,12 +11,6 @@
 namespace medley {
 namespace {
 
-BlockId EndOfChunk(const Unit& unit, BlockId first) {
-  const auto chunk = std::find_if(unit.chunks.begin(), unit.chunks.end(),
-                                  [&](const BlockRange& blocks) { return blocks.first == first; });
-  return chunk == unit.chunks.end() ? first : chunk->end;
-}
-
 AtOnce More(const AtOnce& a, const AtOnce& b) {
   return {std::max(a.at_host, b.at_host), std::max(a.at_site, b.at_site)};
 }
@@ -53,7 +47,8 @@ void RoutesAlone::Count(const std::vector<int>& routes, int times, Crossings& cr
     const std::vector<UnitId>& units = plan_.routes[r].units;
     BlockId boundary = 0;
     for (size_t s = 0; s + 1 < units.size(); ++s) {
-      boundary = EndOfChunk(plan_.units[units[s].value()], boundary);
+      const Unit& unit = plan_.units[units[s].value()];
+      boundary = unit.chunks[ChunkFrom(unit, boundary)].end;
       if (routes.size() > 1 && !known.emplace(units[s], units[s + 1]).second) continue;
       const int before = devices_of_unit_[units[s].value()].front(),
                 behind = devices_of_unit_[units[s + 1].value()].front();

@@ -150,9 +150,9 @@ const RouteOrders::Orders& RouteOrders::InRangesOf(const Plan& plan, const std::
   orders = OrdersOf(plan, routes, Schedule::kListed);
   if (routes.size() > 1 || !orders.alone || !HasPipeline(*orders.alone)) return orders;
   const Plan alone = PartOfPlan(plan, routes);
-  std::optional<PredictedPlan> best = PredictedPlan{*orders.alone, orders.seconds};
+  PredictedPlan best = {*orders.alone, orders.seconds};
   TryInRanges(ProblemOf(plan, alone, routes), alone, best);
-  if (MostRanges(best->plan) > 1) orders = {std::move(best->plan), best->step_seconds, true};
+  if (MostRanges(best.plan) > 1) orders = {std::move(best.plan), best.step_seconds, true};
   return orders;
 }
 

@@ -130,15 +130,15 @@ int MostRanges(const Plan& plan) {
   return static_cast<int>(most);
 }
 
-void TryInRanges(const PlanningProblem& problem, const Plan& plan, std::optional<PredictedPlan>& best) {
+void TryInRanges(const PlanningProblem& problem, const Plan& plan, PredictedPlan& best) {
   if (problem.constraints.max_stages > 0) return;
   for (const int ranges : {2, 3}) {
     for (const RangeOrder order : {RangeOrder::kThereAndBack, RangeOrder::kOver}) {
       const std::optional<Plan> cut = InRanges(problem, plan, ranges, order);
       if (!cut) continue;
       std::optional<PredictedPlan> listed =
-          WithSynthesisedOrder(problem, *cut, (1 - kLeastGain) * best->step_seconds);
-      if (listed) best = std::move(listed);
+          WithSynthesisedOrder(problem, *cut, (1 - kLeastGain) * best.step_seconds);
+      if (listed) best = *std::move(listed);
     }
   }
 }
@@ -160,7 +160,7 @@ std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
   }
   if (!best) best = named;
   for (size_t i = 0; i < std::min(plans.size(), kMostInRanges) && !IsStopped(stop); ++i)
-    TryInRanges(problem, plans[i].plan, best);
+    TryInRanges(problem, plans[i].plan, *best);
   if (best->plan == named.plan) return std::nullopt;
   return best;
 }

@@ -34,9 +34,9 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
 // The most ranges that a unit of `plan` holds.
 int MostRanges(const Plan& plan);
 
-// The better of `best`, which there is, and `plan`, which has a named schedule, cut into several ranges a unit, with an order synthesised
+// Makes `best` the better of itself and `plan`, which has a named schedule, cut into several ranges a unit, with an order synthesised
 // for those: such pipelines fill and drain sooner. More ranges have to gain kLeastGain.
-void TryInRanges(const PlanningProblem& problem, const Plan& plan, std::optional<PredictedPlan>& best);
+void TryInRanges(const PlanningProblem& problem, const Plan& plan, PredictedPlan& best);
 
 // The best of `plans`, which are valid and have named schedules, with a synthesised order; none: none is
 // predicted to be faster than `named` by more than kLeastGain of its time. Once `stop` is set, if it is not null: of

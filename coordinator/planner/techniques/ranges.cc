@@ -1,9 +1,7 @@
 #include "coordinator/planner/techniques/ranges.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "runtime/ir/model/block_sizes.h"
+#include <vector>
 
 namespace medley {
 namespace {

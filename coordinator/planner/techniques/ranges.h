@@ -1,6 +1,5 @@
 #pragma once
 #include <optional>
-#include <vector>
 
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/ir/plan/plan.h"

@@ -15,12 +15,6 @@
 namespace medley {
 namespace {
 
-int ChunkFrom(const Unit& unit, BlockId first_block) {
-  const auto chunk = std::find_if(unit.chunks.begin(), unit.chunks.end(),
-                                  [&](const BlockRange& range) { return range.first == first_block; });
-  return chunk == unit.chunks.end() ? -1 : static_cast<int>(chunk - unit.chunks.begin());
-}
-
 // " in shares of 3:1 heads, 20:12 columns"; nothing where they are even, or nearly so.
 std::string DescribeShares(const Unit& unit) {
   const auto sizes = [&](IndexRange ModelShare::*part) {
@@ -94,6 +88,12 @@ bool PassesEachUnitOnce(const Plan& plan) {
   size_t passed = 0;
   for (const Route& route : plan.routes) passed += route.units.size();
   return passed == plan.units.size();
+}
+
+int ChunkFrom(const Unit& unit, BlockId first_block) {
+  const auto chunk = std::find_if(unit.chunks.begin(), unit.chunks.end(),
+                                  [&](const BlockRange& range) { return range.first == first_block; });
+  return chunk == unit.chunks.end() ? -1 : static_cast<int>(chunk - unit.chunks.begin());
 }
 
 Visits VisitsOf(const Plan& plan, UnitId unit) {

@@ -166,6 +166,9 @@ bool HasWindowsForAllLayers(const Plan& plan, const ModelConfig& config);
 // Whether no unit of a valid plan is on two routes, or twice on one.
 bool PassesEachUnitOnce(const Plan& plan);
 
+// The chunk of `unit` that begins with `first_block`, by which a route goes on; -1: there is none.
+int ChunkFrom(const Unit& unit, BlockId first_block);
+
 // How the routes of a valid plan pass `unit`, by route and then by stage.
 Visits VisitsOf(const Plan& plan, UnitId unit);
 
