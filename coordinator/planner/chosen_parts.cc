@@ -22,7 +22,7 @@ Plan InBestParts(const AlikeRoutePredictor& predictor, Plan plan) {
   for (const Route& route : plan.routes) {
     for (const UnitId u : route.units) {
       Unit& unit = plan.units[u];
-      if (unit.devices.size() == 1 || unit.chunks.size() > 1) continue;
+      if (unit.devices.size() == 1 || unit.chunks.size() > 1 || unit.sequence_parallel) continue;
       std::vector<int> devices, classes;
       for (const std::string& name : unit.devices) {
         devices.push_back(predictor.DeviceNamed(name));

@@ -15,6 +15,7 @@
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
+#include "coordinator/planner/techniques/stage_buffers.h"
 #include "coordinator/planner/ways_out.h"
 #include "coordinator/predictor/work_bound.h"
 #include "runtime/base/status_macros.h"
@@ -24,6 +25,12 @@ namespace {
 
 // Of the limits, what searching plans that save memory may use at least.
 constexpr int64_t kLeastPartForSaving = 4;
+
+// Whether some device of a long enough pipeline could have what forwards keep in host memory.
+bool MayStoreActivations(const PlanningProblem& problem) {
+  return problem.devices.size() >= kFewestFromEndToStore &&
+         std::any_of(problem.devices.begin(), problem.devices.end(), CopiesAreMeasured);
+}
 
 absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
@@ -42,6 +49,11 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
     left.max_simulations = std::max(limits.max_simulations / kLeastPartForSaving,
                                     limits.max_simulations - chosen.simulated_plans);
     ASSIGN_OR_RETURN(chosen, ChooseSaving(whole, chosen, pipelines, left));
+    if (MayStoreActivations(whole)) {
+      // What plans would take that do is not known.
+      chosen.proven_optimal = false;
+      chosen.lower_bound_seconds = 0;
+    }
   }
   if (whole.devices.size() < problem.devices.size()) {
     // What the others would do is not known.

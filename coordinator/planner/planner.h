@@ -78,7 +78,8 @@ struct ChosenPlan {
 // best of these is chosen where it is predicted to be faster by more than half a per cent. `orders` says so.
 //
 // Where that search is not exhausted, orders are allowed, or shares were measured, a plan by classes of devices is made, too, and chosen
-// where it is predicted to be faster by more than half a per cent; `fitting` then says what it is.
+// where it is predicted to be faster by more than half a per cent; `fitting` then says what it is. It alone has units with sequence
+// parallelism, and units whose forwards keep in host memory what backwards need, where memory binds.
 //
 // Up to kMostSearchedDevices, or where devices share processors, exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
 // devices it equals brute force on the problems of the tests. Deterministic: equal problems give equal plans.

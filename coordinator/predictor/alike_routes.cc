@@ -121,11 +121,10 @@ class AlikeRoutes {
     for (size_t r = 0; r < plan_.routes.size(); ++r) {
       for (const UnitId u : plan_.routes[r].units) {
         const Unit& unit = plan_.units[u];
-        if (unit.lives_on_peers() || unit.activations_home != ActivationsHome::kDevice) {
+        if (unit.lives_on_peers()) {
           return absl::InvalidArgumentError(
               absl::StrCat("routes[", r, "]: unit ", u.value(),
-                           " has layers with its holders or activations elsewhere; such plans are "
-                           "predicted whole alone"));
+                           " has layers with its holders; such plans are predicted whole alone"));
         }
         if (is_known[u.value()]) continue;
         is_known[u.value()] = true;

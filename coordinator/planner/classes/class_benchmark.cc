@@ -35,17 +35,23 @@ struct Kind {
   double within_bytes_per_second = 0;
 };
 
-// A GPT of `layers` layers of 4096, as a roofline has it, on so many devices of each kind.
-PlanningProblem Synthetic(const std::vector<std::pair<Kind, int>>& kinds, int layers, int batch) {
+struct Job {
+  int layers = 0, batch = 0;  // sequences
+  int hidden = 4096;
+  double copy_bytes_per_second = 0;  // of devices, from host memory and to it; 0: not measured
+};
+
+// A GPT, as a roofline has it, on so many devices of each kind.
+PlanningProblem Synthetic(const std::vector<std::pair<Kind, int>>& kinds, const Job& job) {
   PlanningProblem problem;
-  problem.shape.model = {.layers = layers,
-                         .hidden = 4096,
-                         .heads = 32,
-                         .feed_forward = 16384,
+  problem.shape.model = {.layers = job.layers,
+                         .hidden = job.hidden,
+                         .heads = job.hidden / 128,
+                         .feed_forward = 4 * job.hidden,
                          .vocabulary = 50304,
                          .context = 2048};
   problem.shape.sequence = 2048;
-  problem.shape.global_batch_sequences = batch;
+  problem.shape.global_batch_sequences = job.batch;
   problem.micro_batch_sizes = {1, 2, 4};
   problem.constraints.saves_memory = true;
   problem.constraints.synthesised_orders = true;
@@ -64,6 +70,7 @@ PlanningProblem Synthetic(const std::vector<std::pair<Kind, int>>& kinds, int la
                       .room = {.memory = kind.memory}};
       cost.update_seconds_per_parameter = 1.5e-11;
       cost.norm_seconds_per_parameter = 5e-12;
+      cost.fetch_bytes_per_second = cost.store_bytes_per_second = job.copy_bytes_per_second;
       for (int degree = 1; degree <= kind.on_host; degree *= 2) {
         std::vector<BlockTimes> times;
         for (const int size : problem.micro_batch_sizes) {
@@ -417,14 +424,17 @@ int main(int count, char** arguments) {
       a40{"A40", 150e12, GiB(48), 8, 2, 28e9}, v100{"V100", 125e12, GiB(32), 8, 4, 150e9},
       l4{"L4", 121e12, GiB(24), 8, 2, 16e9}, a10{"A10", 125e12, GiB(24), 4, 1, 16e9};
   const auto report = [&](const std::string& name, const std::vector<std::pair<medley::Kind, int>>& kinds,
-                          int layers, int batch) {
-    if (only.empty() || only == name) medley::Report(name, medley::Synthetic(kinds, layers, batch));
+                          const medley::Job& job) {
+    if (only.empty() || only == name) medley::Report(name, medley::Synthetic(kinds, job));
   };
-  report("64_devices", {{h100, 16}, {a100, 24}, {v100, 24}}, 32, 1024);
-  report("128_a100_v100", {{a100, 32}, {v100, 96}}, 32, 1024);
-  report("1024_devices_4_kinds", {{h100, 128}, {a100, 256}, {a40, 256}, {v100, 384}}, 48, 4096);
+  report("64_devices", {{h100, 16}, {a100, 24}, {v100, 24}}, {32, 1024});
+  report("128_a100_v100", {{a100, 32}, {v100, 96}}, {32, 1024});
+  report("1024_devices_4_kinds", {{h100, 128}, {a100, 256}, {a40, 256}, {v100, 384}}, {48, 4096});
   report("10000_devices_6_kinds",
-         {{h100, 1024}, {a100, 2048}, {a40, 2048}, {v100, 2048}, {l4, 1832}, {a10, 1000}}, 48, 16384);
+         {{h100, 1024}, {a100, 2048}, {a40, 2048}, {v100, 2048}, {l4, 1832}, {a10, 1000}}, {48, 16384});
+  // Models with little room for what forwards keep.
+  report("48_tight_65b", {{a100, 32}, {a40, 16}}, {80, 256, 8192, 2e10});
+  report("64_tight_30b", {{a40, 32}, {l4, 32}}, {48, 256, 7168, 2e10});
   if (count > 1) {
     for (const char* name : {"32_96", "80_240", "128_384"})
       if (only.empty() || only == name) medley::ReportSailor(arguments[1], name);

@@ -30,6 +30,14 @@ int DevicesOfHost(const PlanningProblem& problem, const DeviceCost& of) {
                                         [&](const DeviceCost& device) { return device.host == of.host; }));
 }
 
+std::string DescribeSaving(const UnitSaving& saving) {
+  return absl::StrCat(
+      saving.recompute == Recompute::kNone ? "" : " again",
+      saving.window_layers > 0 ? absl::StrCat(" on the host, ", saving.window_layers, " at a time") : "",
+      saving.activations_home == ActivationsHome::kHost ? " keeping on the host" : "",
+      saving.sequence_parallel ? " by rows" : "");
+}
+
 // "12 x [A100 x2: 10 layers | V100: 6 layers] x 30 of 2"
 std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
   std::string text;
@@ -42,8 +50,7 @@ std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
                       stage.layers > 0 ? absl::StrCat(stage.layers)
                       : stage.first    ? "embedding"
                                        : "head",
-                      stage.recompute == Recompute::kNone ? "" : " again",
-                      stage.windows > 0 ? absl::StrCat(" on the host, ", stage.windows, " at a time") : "",
+                      DescribeSaving(stage.saving),
                       stage.units > 1 ? absl::StrCat(" on ", stage.units, " in turn") : "");
     }
     absl::StrAppend(&text, "] x ", shaped.micro_batches, " of ",
@@ -66,7 +73,8 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
       const Unit& unit = plan.units[u];
       absl::StrAppend(&key, "|", predictor_.ClassOf(predictor_.DeviceNamed(unit.devices.front())), ",",
                       unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
-                      static_cast<int>(unit.recompute), ",", unit.window_layers);
+                      static_cast<int>(unit.recompute), ",", unit.window_layers, ",",
+                      static_cast<int>(unit.activations_home), ",", unit.sequence_parallel ? 1 : 0);
     }
     if (!seen.insert(key).second) continue;
     Plan alone = PartOfPlan(plan, {static_cast<int>(r)});
@@ -84,9 +92,10 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
                                         optimizer_share);
       if (!medley::Fits(memory, RoomOf(problem, alone, rank))) return false;
       if (memory.host == Bytes{0}) continue;
-      // Half of it are moments. Each device has an equal part of its host.
+      // Of layers half of it are moments. Each device has an equal part of its host.
       const DeviceCost& device = problem.devices[predictor_.DeviceNamed(DeviceOf(alone, rank))];
-      const double needed = static_cast<double>(memory.host.value) * (1 + optimizer_share) / 2;
+      const double part = alone.units[s].lives_on_host() ? (1 + optimizer_share) / 2 : 1,
+                   needed = part * static_cast<double>(memory.host.value);
       if (device.host_memory > Bytes{0} &&
           needed * DevicesOfHost(problem, device) > static_cast<double>(device.host_memory.value))
         return false;

@@ -150,10 +150,8 @@ class Placing {
           last ? BlockId(model.blocks()) : BlockId(first + stages[s].layers + (s == 0 ? 1 : 0));
       first_units.push_back(static_cast<int>(plan_.units.size()));
       for (const std::vector<int>& of_unit : devices[s]) {
-        Unit unit{.chunks = {{first, end}},
-                  .activations = table_.kinds()[stages[s].kind].cost.activations,
-                  .recompute = stages[s].recompute,
-                  .window_layers = stages[s].windows};
+        Unit unit{.chunks = {{first, end}}, .activations = table_.kinds()[stages[s].kind].cost.activations};
+        stages[s].saving.Set(unit);
         for (const int d : of_unit) unit.devices.push_back(problem.devices[d].name);
         plan_.units.push_back(std::move(unit));
       }

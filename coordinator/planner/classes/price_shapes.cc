@@ -33,30 +33,30 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
     for (int from_end = 1; from_end <= most_stages; ++from_end) {
       for (const bool first : {false, true}) {
         StageForm form{.kind = kind, .size = size, .first = first, .from_end = from_end};
-        const std::vector<std::pair<Recompute, int>> recomputes = table.Recomputes(form);
+        const std::vector<std::pair<UnitSaving, int>> ways = table.Ways(form);
         for (form.layers = 0; form.layers <= layers_; ++form.layers) {
-          const auto least = std::find_if(recomputes.begin(), recomputes.end(),
+          const auto least = std::find_if(ways.begin(), ways.end(),
                                           [&](const auto& one) { return form.layers <= one.second; });
           std::optional<UnitSaving> saving;
-          if (least != recomputes.end()) saving = UnitSaving{least->first, 0};
+          if (least != ways.end()) saving = least->first;
           // Nothing is faster than what recomputes nothing.
           if (table.layers_on_hosts() && (!saving || saving->recompute != Recompute::kNone))
             saving = table.LeastSaving(form);
           const bool fits = saving && form.layers >= LeastLayers(from_end, first);
-          recompute_.push_back(static_cast<signed char>(fits ? static_cast<int>(saving->recompute) : -1));
-          windows_.push_back(static_cast<int16_t>(fits ? saving->window_layers : 0));
+          savings_.push_back(fits ? saving : std::nullopt);
           // Further from the end a stage that does the same takes as long.
           if (from_end > 2) {
             const size_t nearer = At(kind, from_end - 1, form.layers, first);
-            if (recompute_[nearer] == recompute_.back() && windows_[nearer] == windows_.back()) {
+            const bool both_store = from_end > kFewestFromEndToStore ||
+                                    (fits && saving->activations_home == ActivationsHome::kDevice);
+            if (savings_[nearer] == savings_.back() && both_store) {
               pass_seconds_.push_back(pass_seconds_[nearer]);
               forward_seconds_.push_back(forward_seconds_[nearer]);
               way_seconds_.push_back(way_seconds_[nearer]);
               continue;
             }
           }
-          form.recompute = fits ? saving->recompute : Recompute::kNone;
-          form.windows = windows_.back();
+          form.saving = savings_.back().value_or(UnitSaving{});
           pass_seconds_.push_back(fits ? table.PassSeconds(form) : kNever);
           if (fits) pass_times_.push_back(pass_seconds_.back());
           forward_seconds_.push_back(table.ForwardSeconds(form));
@@ -75,8 +75,7 @@ StageForm ShapePricing::Form(int kind, int from_end, int layers, bool first) con
           .layers = layers,
           .first = first,
           .from_end = from_end,
-          .recompute = static_cast<Recompute>(recompute_[At(kind, from_end, layers, first)]),
-          .windows = windows_[At(kind, from_end, layers, first)]};
+          .saving = savings_[At(kind, from_end, layers, first)].value_or(UnitSaving{})};
 }
 
 std::vector<double> ShapePricing::PassTimes(double ratio) const {

@@ -114,8 +114,7 @@ class ShapePricing {
 
   const StageTable& table_;
   const int size_, most_stages_, layers_, kinds_;
-  std::vector<signed char> recompute_;
-  std::vector<int16_t> windows_;                                      // at the same places
+  std::vector<std::optional<UnitSaving>> savings_;                    // none: it does not fit
   std::vector<double> pass_seconds_, forward_seconds_, way_seconds_;  // at the same places
   std::vector<double> pass_times_;                                    // those that there are, ascending
   std::vector<double>

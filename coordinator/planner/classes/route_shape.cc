@@ -22,8 +22,7 @@ bool SameShape(const RouteShape& a, const RouteShape& b) {
   return a.size == b.size && std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
                                         [](const StageForm& x, const StageForm& y) {
                                           return x.kind == y.kind && x.layers == y.layers &&
-                                                 x.recompute == y.recompute && x.windows == y.windows &&
-                                                 x.units == y.units;
+                                                 x.saving == y.saving && x.units == y.units;
                                         });
 }
 

@@ -11,6 +11,16 @@
 #include "runtime/ir/program/memory.h"
 
 namespace medley {
+namespace {
+
+// Which way to save it is, whatever windows there are.
+int KindOf(const UnitSaving& saving) {
+  return (static_cast<int>(saving.recompute) * 2 + static_cast<int>(saving.activations_home)) * 2 +
+         (saving.sequence_parallel ? 1 : 0);
+}
+
+}  // namespace
+
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
                        StageMemories& memories, double optimizer_share, const TableScope& scope)
     : problem_(problem),
@@ -50,26 +60,77 @@ void StageTable::AddKind(int device_class, int degree) {
   }
   kind.room = CostsOf(alone.devices[0], model, kind.shares[0])->room;
   kind.cost = CostOfUnit(alone, unit);
+  AddPasses(kind, kind.cost, /*by_rows=*/false);
+  const bool saves_memory = problem_.constraints.saves_memory;
+  if (degree > 1 && saves_memory) {
+    unit.sequence_parallel = true;
+    AddPasses(kind, CostOfUnit(alone, unit), /*by_rows=*/true);
+  }
   Reductions reductions(alone);
   const int group = degree > 1 ? reductions.GroupOf(unit.devices) : -1;
   for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
     const int sequences = problem_.micro_batch_sizes[size];
-    std::array<double, kRecomputes>& seconds = kind.layer_recompute_seconds.emplace_back();
-    for (const Recompute recompute : kRecomputesByTime) {
-      seconds[static_cast<int>(recompute)] =
-          RecomputeSeconds(model, sequences, problem_.shape.sequence, kind.cost.times[size].layer, recompute);
-    }
     const Bytes activation =
         SizeOf(kind.cost.activations) * (int64_t{sequences} * problem_.shape.sequence * model.hidden);
-    kind.gather_seconds.push_back(group < 0 ? 0 : reductions.GatherSeconds(group, activation));
+    // Nobody has to have all rows who passes his own.
+    const bool gathers = group >= 0 && !(scope_.of_bounds && saves_memory);
+    kind.gather_seconds.push_back(gathers ? reductions.GatherSeconds(group, activation) : 0);
   }
   FindHost(kind);
   kinds_.push_back(std::move(kind));
+  FindWays(kinds_.back());
+}
+
+void StageTable::AddPasses(StageKind& kind, const DeviceCost& cost, bool by_rows) const {
+  const ModelConfig &model = problem_.shape.model, local = LocalModel(model, kind.shares[0]);
+  for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
+    const int sequences = problem_.micro_batch_sizes[size];
+    const int64_t all_rows = int64_t{sequences} * problem_.shape.sequence;
+    const RowCounts rows = {all_rows, by_rows ? RowsOfMember(all_rows, kind.degree, 0).size() : all_rows};
+    StageKind::Passes& passes = kind.passes[by_rows ? 1 : 0].emplace_back();
+    passes.times = cost.times[size];
+    passes.embedding_kept = StashBytes(local, model.embedding_block(), rows, cost.activations);
+    for (const Recompute recompute : kRecomputesByTime) {
+      const int at = static_cast<int>(recompute);
+      passes.layer_recompute_seconds[at] =
+          RecomputeSeconds(model, sequences, problem_.shape.sequence, passes.times.layer, recompute);
+      passes.layer_kept[at] = StashBytes(local, BlockOfLayer(0), rows, cost.activations, recompute);
+    }
+  }
+}
+
+void StageTable::FindWays(StageKind& kind) const {
+  std::vector<UnitSaving> all;
+  for (const Recompute recompute : kRecomputesByTime) {
+    for (const ActivationsHome home : {ActivationsHome::kDevice, ActivationsHome::kHost}) {
+      if (home == ActivationsHome::kHost && kind.fetch_bytes_per_second == 0) continue;
+      for (const bool by_rows : {false, true}) {
+        if (by_rows && kind.passes[1].empty()) continue;
+        all.push_back({.recompute = recompute, .activations_home = home, .sequence_parallel = by_rows});
+      }
+    }
+    if (!problem_.constraints.saves_memory) break;
+  }
+  for (int size = 0; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
+    // Of a layer, as many as there are.
+    std::vector<std::pair<double, UnitSaving>> timed;
+    for (const UnitSaving& saving : all) {
+      const StageForm layer{.kind = static_cast<int>(&kind - kinds_.data()),
+                            .size = size,
+                            .from_end = kFewestFromEndToStore,
+                            .saving = saving};
+      timed.push_back({PassSeconds(layer), saving});
+    }
+    std::stable_sort(timed.begin(), timed.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<UnitSaving>& ways = kind.ways.emplace_back();
+    for (const auto& [seconds, saving] : timed) ways.push_back(saving);
+  }
 }
 
 void StageTable::FindHost(StageKind& kind) const {
   const DeviceCost& first = problem_.devices[kind.devices[0]];
-  if (!scope_.layers_on_hosts || !CopiesAreMeasured(first)) return;
+  if (!problem_.constraints.saves_memory || !CopiesAreMeasured(first)) return;
   kind.fetch_bytes_per_second = first.fetch_bytes_per_second;
   kind.store_bytes_per_second = first.store_bytes_per_second;
   kind.layer = SizeOf(Dtype::kF32) * SegmentElements(LocalModel(problem_.shape.model, kind.shares[0]),
@@ -149,10 +210,10 @@ double StageTable::TransferSecondsTo(const StageKind& receiver, int device, cons
 
 double StageTable::ForwardSeconds(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
-  const BlockTimes& times = kind.cost.times[stage.size];
+  const BlockTimes& times = kind.PassesOf(stage.saving, stage.size).times;
   double layers = stage.layers * times.layer.forward_seconds;
   if (CountsCopies(stage)) {
-    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share(stage));
+    const LayerCopies copies = CopiesOf(stage.layers, stage.saving.window_layers, optimizer_share(stage));
     layers = std::max(layers, copies.forward_fetched * kind.FetchSeconds());
   }
   return layers + (stage.first ? times.embedding.forward_seconds : 0) +
@@ -162,22 +223,38 @@ double StageTable::ForwardSeconds(const StageForm& stage) const {
 double StageTable::WaySeconds(const StageForm& stage) const {
   const bool waits = stage.from_end > 1 && stage.layers > 0;
   const StageKind& kind = kinds_[stage.kind];
-  return PassSeconds(stage) -
-         (waits ? kind.layer_recompute_seconds[stage.size][static_cast<int>(stage.recompute)] : 0);
+  return PassSeconds(stage) - (waits ? kind.PassesOf(stage.saving, stage.size)
+                                           .layer_recompute_seconds[static_cast<int>(stage.saving.recompute)]
+                                     : 0);
 }
 
 double StageTable::BackwardSeconds(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
-  const BlockTimes& times = kind.cost.times[stage.size];
-  const double again = kind.layer_recompute_seconds[stage.size][static_cast<int>(stage.recompute)];
+  const StageKind::Passes& passes = kind.PassesOf(stage.saving, stage.size);
+  const BlockTimes& times = passes.times;
+  const double again = passes.layer_recompute_seconds[static_cast<int>(stage.saving.recompute)];
   double layers = stage.layers * (times.layer.backward_seconds + again);
   if (CountsCopies(stage)) {
-    const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share(stage));
+    const LayerCopies copies = CopiesOf(stage.layers, stage.saving.window_layers, optimizer_share(stage));
     layers = std::max({layers, copies.backward_fetched * kind.FetchSeconds(),
                        copies.backward_stored * kind.StoreSeconds()});
   }
-  return layers + (stage.first ? times.embedding.backward_seconds : 0) +
-         (stage.from_end == 1 ? times.head.backward_seconds : 0);
+  const double computed = layers + (stage.first ? times.embedding.backward_seconds : 0) +
+                          (stage.from_end == 1 ? times.head.backward_seconds : 0);
+  const double stored = StoredActivationsSeconds(stage);
+  return stored > 0 ? std::max(computed, stored - ForwardSeconds(stage)) : computed;
+}
+
+// In each period of 1F1B one micro-batch's go there and those of another come back, beside all that is computed.
+double StageTable::StoredActivationsSeconds(const StageForm& stage) const {
+  if (stage.saving.activations_home == ActivationsHome::kDevice || scope_.of_bounds ||
+      stage.from_end < kFewestFromEndToStore)
+    return 0;
+  const StageKind& kind = kinds_[stage.kind];
+  const StageKind::Passes& passes = kind.PassesOf(stage.saving, stage.size);
+  const Bytes kept = stage.layers * passes.layer_kept[static_cast<int>(stage.saving.recompute)] +
+                     (stage.first ? passes.embedding_kept : Bytes{});
+  return static_cast<double>(kept.value) / std::min(kind.fetch_bytes_per_second, kind.store_bytes_per_second);
 }
 
 int64_t StageTable::Parameters(const StageForm& stage) const {
@@ -191,18 +268,18 @@ double StageTable::UpdateSeconds(const StageForm& stage) const {
   const double updates = optimizer_share(stage) * static_cast<double>(Parameters(stage)) *
                          kind.cost.update_seconds_per_parameter;
   if (!CountsCopies(stage)) return updates;
-  const LayerCopies copies = CopiesOf(stage.layers, stage.windows, optimizer_share(stage));
+  const LayerCopies copies = CopiesOf(stage.layers, stage.saving.window_layers, optimizer_share(stage));
   return std::max(
       {updates, copies.end_fetched * kind.FetchSeconds(), copies.end_stored * kind.StoreSeconds()});
 }
 
 RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage) {
-  const int more = stage.windows - kFewestWindows;
+  const int more = stage.saving.window_layers - kFewestWindows;
   if (more < 2) return Known(kind, stage);
   // Each window takes as much as the one before.
   StageForm fewest = stage, next = stage;
-  fewest.windows = kFewestWindows;
-  next.windows = kFewestWindows + 1;
+  fewest.saving.window_layers = kFewestWindows;
+  next.saving.window_layers = kFewestWindows + 1;
   RankMemory memory = Known(kind, fewest);
   const RankMemory& with_next = Known(kind, next);
   memory.parameters += more * (with_next.parameters - memory.parameters);
@@ -213,8 +290,8 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage) {
 }
 
 const RankMemory& StageMemories::Known(const StageKind& kind, const StageForm& stage) {
-  const Key key = {kind.devices[0], kind.degree,    stage.size,      stage.layers,
-                   stage.first,     stage.from_end, stage.recompute, stage.windows};
+  const Key key = {kind.devices[0], kind.degree,    stage.size,           stage.layers,
+                   stage.first,     stage.from_end, KindOf(stage.saving), stage.saving.window_layers};
   const auto known = known_.find(key);
   return known != known_.end() ? known->second : known_.emplace(key, Count(kind, stage)).first->second;
 }
@@ -230,12 +307,14 @@ RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage) {
                    .micro_batches = std::max(1, problem_.shape.global_batch_sequences / sequences),
                    .activations = stored,
                    .before = stored,
-                   .recompute = stage.recompute,
+                   .recompute = stage.saving.recompute,
                    // Of more windows there are as many buffers.
-                   .windows = std::min(stage.windows, kFewestWindows)});
-  buffers.windows = stage.windows;
+                   .windows = std::min(stage.saving.window_layers, kFewestWindows),
+                   .activations_home = stage.saving.activations_home});
+  buffers.windows = stage.saving.window_layers;
   buffers.narrowest = stored;
   buffers.ranks = kind.degree;
+  buffers.sequence_parallel = stage.saving.sequence_parallel;
   const BlockId first_block = stage.first ? model.embedding_block() : BlockOfLayer(0);
   const BlockId end = BlockOfLayer(0) + stage.layers;
   std::vector<BlockRange> chunk = {{first_block, end}};
@@ -250,10 +329,13 @@ bool StageTable::Fits(const StageForm& stage) {
   const StageKind& kind = kinds_[stage.kind];
   RankMemory memory = memories_.Of(kind, stage);
   // A bound takes what others hold for as little as it can be.
-  const int windows = scope_.of_bounds ? 0 : stage.windows;
+  const int windows = scope_.of_bounds ? 0 : stage.saving.window_layers;
   memory.optimizer =
       OptimizerBytes(memory.optimizer, windows, kind.layer, layers_summed_alone_, optimizer_share(stage));
-  return medley::Fits(memory, kind.room);
+  // Of layers that live there MayLiveOnHost asks.
+  const bool has_room_on_host = stage.saving.window_layers > 0 || kind.host_memory == Bytes{0} ||
+                                memory.host <= kind.host_memory || scope_.of_bounds;
+  return has_room_on_host && medley::Fits(memory, kind.room);
 }
 
 // With parameters and gradients of each layer there, and two moments of what it carries.
@@ -268,12 +350,12 @@ bool StageTable::MayLiveOnHost(const StageForm& stage) const {
 int StageTable::MostWindows(StageForm stage) {
   if (!MayLiveOnHost(stage)) return 0;
   const auto fits = [&](int windows) {
-    stage.windows = windows;
+    stage.saving.window_layers = windows;
     return Fits(stage);
   };
   if (!fits(kFewestWindows)) return 0;
   // Often the same as of one layer less, or of one place nearer to the end.
-  int& known = most_windows_[{stage.kind, stage.size, stage.first, stage.recompute}];
+  int& known = most_windows_[{stage.kind, stage.size, stage.first, KindOf(stage.saving)}];
   int low = kFewestWindows, high = stage.layers - 1;
   if (known > low && known <= high) {
     if (fits(known)) {
@@ -299,10 +381,11 @@ double StageTable::optimizer_share(const StageForm& stage) const {
 }
 
 int StageTable::MostLayers(StageForm stage) {
-  const std::tuple key = {stage.kind, stage.size, stage.first, stage.from_end, stage.recompute, stage.units};
+  const std::tuple key = {stage.kind,     stage.size,           stage.first,
+                          stage.from_end, KindOf(stage.saving), stage.units};
   const auto known = most_layers_.find(key);
   if (known != most_layers_.end()) return known->second;
-  stage.windows = 0;
+  stage.saving.window_layers = 0;
   const auto fits = [&](int layers) {
     stage.layers = layers;
     return Fits(stage);
@@ -326,13 +409,17 @@ int StageTable::MostLayers(StageForm stage) {
   return most_layers_[key] = low;
 }
 
-std::vector<std::pair<Recompute, int>> StageTable::Recomputes(StageForm stage) {
-  std::vector<std::pair<Recompute, int>> all;
-  for (const Recompute recompute : kRecomputesByTime) {
-    if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
-    stage.recompute = recompute;
-    all.push_back({recompute, MostLayers(stage)});
-    if (all.back().second == problem_.shape.model.layers) break;
+std::vector<std::pair<UnitSaving, int>> StageTable::Ways(StageForm stage) {
+  std::vector<std::pair<UnitSaving, int>> all;
+  int most = -1;
+  for (const UnitSaving& saving : kinds_[stage.kind].ways[stage.size]) {
+    if (saving.activations_home == ActivationsHome::kHost && stage.from_end < kFewestFromEndToStore) continue;
+    stage.saving = saving;
+    const int layers = MostLayers(stage);
+    if (layers <= most) continue;
+    most = layers;
+    all.push_back({saving, most});
+    if (most == problem_.shape.model.layers) break;
   }
   return all;
 }
@@ -341,35 +428,32 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
   std::optional<UnitSaving> least;
   double least_seconds = 0;
   const auto consider = [&](const UnitSaving& saving) {
-    stage.recompute = saving.recompute;
-    stage.windows = saving.window_layers;
+    stage.saving = saving;
     const double seconds = PassSeconds(stage);
     if (least && seconds >= least_seconds) return;
     least = saving;
     least_seconds = seconds;
   };
-  const auto all = Recomputes(stage);
-  for (const auto& [recompute, layers] : all) {
+  for (const auto& [saving, layers] : Ways(stage)) {
     if (stage.layers > layers) continue;
-    consider({recompute, 0});
+    consider(saving);
     break;
   }
   // With nothing recomputed what fits needs no windows.
   if (!scope_.layers_on_hosts || (least && least->recompute == Recompute::kNone)) return least;
-  for (const auto& [recompute, layers] : all) {
-    stage.recompute = recompute;
-    const int windows = MostWindows(stage);
-    if (windows > 0) consider({recompute, windows});
+  for (UnitSaving saving : kinds_[stage.kind].ways[stage.size]) {
+    if (saving.activations_home == ActivationsHome::kHost) continue;
+    stage.saving = saving;
+    saving.window_layers = MostWindows(stage);
+    if (saving.window_layers > 0) consider(saving);
   }
   return least;
 }
 
 bool StageTable::FitWithLeast(StageForm& stage) {
   const std::optional<UnitSaving> saving = LeastSaving(stage);
-  if (!saving) return false;
-  stage.recompute = saving->recompute;
-  stage.windows = saving->window_layers;
-  return true;
+  if (saving) stage.saving = *saving;
+  return saving.has_value();
 }
 
 }  // namespace medley

@@ -28,16 +28,29 @@ struct StageKind {
   std::vector<ModelShare> shares;  // of its ranks
   // Of the slowest rank, with what the ranks sum within passes; `times` by size of the micro-batch.
   DeviceCost cost;
-  std::vector<std::array<double, kRecomputes>> layer_recompute_seconds;  // by size
+  // By size, as the ranks pass micro-batches with all rows each, and in sequence parallelism; those that there are.
+  struct Passes {
+    BlockTimes times;
+    // Of a layer, by what is recomputed: what that takes, and what is kept.
+    std::array<double, kRecomputes> layer_recompute_seconds;
+    std::array<Bytes, kRecomputes> layer_kept;
+    Bytes embedding_kept;
+  };
+  std::array<std::vector<Passes>, 2> passes;
+  // Without windows, from what takes layers the least time to what takes the most; by size.
+  std::vector<std::vector<UnitSaving>> ways;
   // For all ranks to have what each received of an activation, by size.
   std::vector<double> gather_seconds;
   DeviceRoom room;  // of the first rank, whose share is the largest
-  // Of layers in host memory: the rates of copies, 0: not measured; an equal part of the host's memory, 0: not known; and bytes of one
+  // Of host memory: the rates of copies, 0: not measured; an equal part of the host's memory, 0: not known; and bytes of one
   // layer's parameters, of the first rank.
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
   Bytes host_memory, layer;
 
   // A layer's parameters, to the device and from it.
+  const Passes& PassesOf(const UnitSaving& saving, int size) const {
+    return passes[saving.sequence_parallel ? 1 : 0][size];
+  }
   double FetchSeconds() const { return static_cast<double>(layer.value) / fetch_bytes_per_second; }
   double StoreSeconds() const { return static_cast<double>(layer.value) / store_bytes_per_second; }
 };
@@ -60,9 +73,8 @@ struct StageForm {
   bool first = false;  // has the embedding
   // 1: the last of its route, with the head. A unit of it has so many micro-batches under way at most.
   int from_end = 1;
-  Recompute recompute = Recompute::kNone;
-  int windows = 0;  // of layers in host memory; 0: they live on the devices
-  int units = 1;    // that hold it side by side, and take micro-batches in turn
+  UnitSaving saving;
+  int units = 1;  // that hold it side by side, and take micro-batches in turn
 };
 
 // What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
@@ -79,7 +91,7 @@ class StageMemories {
 
   const PlanningProblem& problem_;
   StageBuffers buffers_;
-  using Key = std::tuple<int, int, int, int, bool, int, Recompute, int>;
+  using Key = std::tuple<int, int, int, int, bool, int, int, int>;
   struct Hash {
     size_t operator()(const Key& key) const {
       const auto mixed = [](auto... of) {
@@ -129,9 +141,9 @@ class StageTable {
   // The most layers that fit of such a stage with none on its host, whatever it has; -1: not even a stage without any.
   int MostLayers(StageForm stage);
   bool layers_on_hosts() const { return scope_.layers_on_hosts; }
-  // What such a stage may recompute, whatever layers it has, what takes the least time first, and the most layers that then fit; none
-  // behind that with which all do.
-  std::vector<std::pair<Recompute, int>> Recomputes(StageForm stage);
+  // What such a stage may do without windows, whatever layers it has, what takes the least time first, and the most layers that then
+  // fit; none with which no more fit than with one before.
+  std::vector<std::pair<UnitSaving, int>> Ways(StageForm stage);
   // What such a stage does to need less memory that takes the least time of what fits; none if nothing does.
   std::optional<UnitSaving> LeastSaving(StageForm stage);
   // Has it do that; false, and it is as it was, if nothing fits.
@@ -139,6 +151,8 @@ class StageTable {
 
  private:
   void AddKind(int device_class, int degree);
+  void AddPasses(StageKind& kind, const DeviceCost& cost, bool by_rows) const;
+  void FindWays(StageKind& kind) const;  // the last of kinds_
   void FindHost(StageKind& kind) const;
   void TabulateMessages();
   // What part of an activation takes from a kind's first device to another one.
@@ -148,7 +162,11 @@ class StageTable {
   bool MayLiveOnHost(const StageForm& stage) const;
   // The most windows that fit; 0: not even the fewest, or its layers may not live there.
   int MostWindows(StageForm stage);
-  bool CountsCopies(const StageForm& stage) const { return stage.windows > 0 && !scope_.of_bounds; }
+  bool CountsCopies(const StageForm& stage) const {
+    return stage.saving.window_layers > 0 && !scope_.of_bounds;
+  }
+  // What goes to host memory and comes back of a micro-batch; 0 if it stays on the device.
+  double StoredActivationsSeconds(const StageForm& stage) const;
 
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
@@ -159,8 +177,8 @@ class StageTable {
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t tied_parameters_ = 0, embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
   StageMemories& memories_;
-  std::map<std::tuple<int, int, bool, int, Recompute, int>, int> most_layers_;
-  std::map<std::tuple<int, int, bool, Recompute>, int> most_windows_;  // those that were found last
+  std::map<std::tuple<int, int, bool, int, int, int>, int> most_layers_;
+  std::map<std::tuple<int, int, bool, int>, int> most_windows_;  // those that were found last
 };
 
 }  // namespace medley

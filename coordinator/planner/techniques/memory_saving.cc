@@ -1,6 +1,7 @@
 #include "coordinator/planner/techniques/memory_saving.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -57,44 +58,74 @@ std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
                       FormatBytes(most_saved), " on ", where, ")");
 }
 
-// Where the layers of most bytes live, and how long their copies take.
-std::string DescribeHomes(const PlanningProblem& problem, const Plan& plan,
-                          const StepPrediction& prediction) {
-  std::vector<std::string> devices;
-  std::string where;
-  Bytes most, saved;
-  double most_seconds = 0;
-  Plan at_home = plan;
-  for (Unit& unit : at_home.units) unit.window_layers = 0;
+// What some of the units of a plan do.
+struct Technique {
+  std::function<bool(const Unit&)> used;
+  std::function<void(Unit&)> undo;
+  std::vector<InstructionKind> takes;  // by those that are executed for it
+};
+
+// Where that saves most, and what it takes where it takes most.
+struct TechniqueUse {
+  std::vector<Rank> ranks;
+  Rank most = -1;  // that saves most
+  Bytes saved;     // there
+  double seconds = 0;
+
+  // "n/0, n/1"
+  std::string Devices(const Plan& plan) const {
+    std::vector<std::string> devices;
+    for (const Rank rank : ranks) devices.push_back(DeviceOf(plan, rank));
+    return Names(devices);
+  }
+  // "saves 1.0 MiB on n/0"
+  std::string Saves(const Plan& plan) const {
+    return absl::StrCat("saves ", FormatBytes(saved), " on ", DeviceOf(plan, most));
+  }
+};
+
+TechniqueUse UseOf(const Technique& technique, const PlanningProblem& problem, const Plan& plan,
+                   const StepPrediction& prediction) {
+  TechniqueUse use;
+  Plan without = plan;
+  for (Unit& unit : without.units) {
+    if (technique.used(unit)) technique.undo(unit);
+  }
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    const UnitId unit = PlaceOf(plan, rank).unit;
-    const int windows = plan.units[unit].window_layers;
-    if (windows == 0) continue;
-    const RankPrediction& predicted = prediction.ranks[rank];
-    devices.push_back(absl::StrCat(predicted.device, " (", windows, " of ",
-                                   LayersOf(plan.units[unit], problem.shape.model), " layers at a time)"));
+    if (!technique.used(plan.units[PlaceOf(plan, rank).unit])) continue;
+    use.ranks.push_back(rank);
+    const Bytes saved =
+        MemoryOfRank(without, rank, problem.shape).total() - prediction.ranks[rank].memory.total();
+    if (use.most < 0 || saved > use.saved) {
+      use.most = rank;
+      use.saved = saved;
+    }
     const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
-    for (const InstructionKind kind : {InstructionKind::kFetch, InstructionKind::kStore}) {
+    for (const InstructionKind kind : technique.takes) {
       double seconds = 0;
       for (size_t i = 0; i < program.instructions.size(); ++i) {
-        const InstructionTime& time = predicted.timeline[i];
+        const InstructionTime& time = prediction.ranks[rank].timeline[i];
         if (program.instructions[i].kind == kind) seconds += time.end_seconds - time.start_seconds;
       }
-      most_seconds = std::max(most_seconds, seconds);
+      use.seconds = std::max(use.seconds, seconds);
     }
-    if (predicted.memory.host <= most) continue;
-    most = predicted.memory.host;
-    saved = MemoryOfRank(at_home, rank, problem.shape).total() - predicted.memory.total();
-    const Bytes host_memory = FindDevice(problem, predicted.device)->host_memory;
-    where = absl::StrCat(predicted.device, ": ", FormatBytes(most),
-                         host_memory > Bytes{0} ? absl::StrCat(" of ", FormatBytes(host_memory)) : "");
   }
-  if (devices.empty()) return "";
+  return use;
+}
+
+double PercentOf(const StepPrediction& prediction, double seconds) {
+  return prediction.step_seconds > 0 ? 100 * seconds / prediction.step_seconds : 0;
+}
+
+// "saves 1.0 MiB on n/0, for 2.0 MiB of 8.0 GiB there; copies one way take 3.0 % of the step at most, beside what computes"
+std::string DescribeCopies(const TechniqueUse& use, const PlanningProblem& problem, const Plan& plan,
+                           const StepPrediction& prediction) {
+  const Bytes host_memory = FindDevice(problem, DeviceOf(plan, use.most))->host_memory;
   return absl::StrFormat(
-      "layers live in host memory on %s (on %s; saves %s there; copies one way take %.1f %% "
-      "of the step at most, beside what computes)",
-      Names(devices), where, FormatBytes(saved),
-      prediction.step_seconds > 0 ? 100 * most_seconds / prediction.step_seconds : 0);
+      "%s, for %s%s there; copies one way take %.1f %% of the step at most, beside what computes",
+      use.Saves(plan), FormatBytes(prediction.ranks[use.most].memory.host),
+      host_memory > Bytes{0} ? absl::StrCat(" of ", FormatBytes(host_memory)) : "",
+      PercentOf(prediction, use.seconds));
 }
 
 }  // namespace
@@ -107,6 +138,13 @@ MemorySaving SavingOf(const PlanningProblem& problem) {
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers) {
   const int64_t elements = SegmentElements(LocalModel(model, share), SegmentOfBlock(BlockOfLayer(0)));
   return {layers * elements * (2 * SizeOf(Dtype::kF32).value + kOptimizerBytes)};
+}
+
+void UnitSaving::Set(Unit& unit) const {
+  unit.recompute = recompute;
+  unit.window_layers = window_layers;
+  unit.activations_home = activations_home;
+  unit.sequence_parallel = sequence_parallel;
 }
 
 OptimizerSharding::OptimizerSharding(const PlanningProblem& problem, Plan plan)
@@ -252,41 +290,49 @@ std::optional<Plan> OptimizerSharding::Fit(const std::vector<UnitSaving>& saving
 std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Plan& plan,
                                         const StepPrediction& prediction) {
   std::vector<std::string> sentences;
-  Plan keeping = plan;
-  for (Unit& unit : keeping.units) unit.recompute = Recompute::kNone;
-  std::string homes = DescribeHomes(problem, plan, prediction);
-  if (!homes.empty()) sentences.push_back(std::move(homes));
+  const auto use_of = [&](const Technique& technique) { return UseOf(technique, problem, plan, prediction); };
+  const TechniqueUse windows = use_of({[](const Unit& unit) { return unit.lives_on_host(); },
+                                       [](Unit& unit) { unit.window_layers = 0; },
+                                       {InstructionKind::kFetch, InstructionKind::kStore}});
+  if (!windows.ranks.empty()) {
+    std::vector<std::string> devices;
+    for (const Rank rank : windows.ranks) {
+      const Unit& unit = plan.units[PlaceOf(plan, rank).unit];
+      devices.push_back(absl::StrCat(DeviceOf(plan, rank), " (", unit.window_layers, " of ",
+                                     LayersOf(unit, problem.shape.model), " layers at a time)"));
+    }
+    sentences.push_back(absl::StrCat("layers live in host memory on ", Names(devices), " (",
+                                     DescribeCopies(windows, problem, plan, prediction), ")"));
+  }
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute == Recompute::kNone) continue;
-    std::vector<std::string> devices;
-    Bytes most_saved;
-    double most_seconds = 0;
-    std::string where;
-    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-      const UnitId unit = PlaceOf(plan, rank).unit;
-      if (plan.units[unit].recompute != recompute) continue;
-      devices.push_back(DeviceOf(plan, rank));
-      const Bytes saved =
-          MemoryOfRank(keeping, rank, problem.shape).total() - prediction.ranks[rank].memory.total();
-      if (where.empty() || saved > most_saved) {
-        most_saved = saved;
-        where = devices.back();
-      }
-      double seconds = 0;
-      const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
-      for (size_t i = 0; i < program.instructions.size(); ++i) {
-        const InstructionTime& time = prediction.ranks[rank].timeline[i];
-        if (program.instructions[i].kind == InstructionKind::kRecompute)
-          seconds += time.end_seconds - time.start_seconds;
-      }
-      most_seconds = std::max(most_seconds, seconds);
-    }
-    if (devices.empty()) continue;
+    const TechniqueUse use = use_of({[&](const Unit& unit) { return unit.recompute == recompute; },
+                                     [](Unit& unit) { unit.recompute = Recompute::kNone; },
+                                     {InstructionKind::kRecompute}});
+    if (use.ranks.empty()) continue;
     sentences.push_back(absl::StrFormat(
-        "%s recompute%s %s instead of keeping it (saves %s on %s; takes %.1f %% of the step at most)",
-        Names(devices), devices.size() == 1 ? "s" : "",
-        recompute == Recompute::kLayers ? "layers" : "layers but attention", FormatBytes(most_saved), where,
-        prediction.step_seconds > 0 ? 100 * most_seconds / prediction.step_seconds : 0));
+        "%s recompute%s %s instead of keeping it (%s; takes %.1f %% of the step at most)", use.Devices(plan),
+        use.ranks.size() == 1 ? "s" : "", recompute == Recompute::kLayers ? "layers" : "layers but attention",
+        use.Saves(plan), PercentOf(prediction, use.seconds)));
+  }
+  const TechniqueUse rows = use_of({[](const Unit& unit) { return unit.sequence_parallel; },
+                                    [](Unit& unit) { unit.sequence_parallel = false; },
+                                    {}});
+  if (!rows.ranks.empty()) {
+    sentences.push_back(
+        absl::StrCat(rows.Devices(plan),
+                     " have their own rows of what is between products, which sequence parallelism "
+                     "cuts among the devices of a unit (",
+                     rows.Saves(plan), ")"));
+  }
+  const TechniqueUse homes =
+      use_of({[](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; },
+              [](Unit& unit) { unit.activations_home = ActivationsHome::kDevice; },
+              {InstructionKind::kFetch, InstructionKind::kStore}});
+  if (!homes.ranks.empty()) {
+    sentences.push_back(absl::StrCat("what forwards keep goes to host memory and comes back on ",
+                                     homes.Devices(plan), " (",
+                                     DescribeCopies(homes, problem, plan, prediction), ")"));
   }
   if (plan.shards_optimizer) sentences.push_back(DescribeSharding(problem, plan, prediction));
   return sentences;

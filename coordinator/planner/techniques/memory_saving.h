@@ -28,7 +28,12 @@ MemorySaving SavingOf(const PlanningProblem& problem);
 // What a unit does to need less memory by itself.
 struct UnitSaving {
   Recompute recompute = Recompute::kNone;
-  int window_layers = 0;
+  int window_layers = 0;  // of layers in host memory
+  ActivationsHome activations_home = ActivationsHome::kDevice;
+  bool sequence_parallel = false;  // of units of several devices
+
+  bool saves() const { return *this != UnitSaving{}; }
+  void Set(Unit& unit) const;
   friend bool operator==(const UnitSaving&, const UnitSaving&) = default;
 };
 

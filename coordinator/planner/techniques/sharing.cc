@@ -157,7 +157,7 @@ class UnitCosts {
     std::vector<Unit> of_sizes;
     for (const int sequences : problem_.micro_batch_sizes) {
       of_sizes.push_back(unit);
-      if (parts == Parts::kBest)
+      if (parts == Parts::kBest && !unit.sequence_parallel)
         of_sizes.back().exchange_parts = BestParts(problem_, reductions_, unit, sequences);
     }
     return of_sizes;
@@ -267,7 +267,9 @@ int MostDevicesOfHost(const PlanningProblem& problem) {
 }
 
 Unit UnitOf(const PlanningProblem& problem, const SharedUnit& shared, BlockRange blocks) {
-  Unit unit{.chunks = {blocks}, .activations = problem.devices[shared.devices.front()].activations};
+  Unit unit{.chunks = {blocks},
+            .activations = problem.devices[shared.devices.front()].activations,
+            .sequence_parallel = shared.sequence_parallel};
   for (const int device : shared.devices) unit.devices.push_back(problem.devices[device].name);
   if (shared.shares != EvenShares(problem.shape.model, static_cast<int>(unit.devices.size())))
     unit.shares = shared.shares;

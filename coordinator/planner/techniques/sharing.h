@@ -12,6 +12,7 @@ namespace medley {
 struct SharedUnit {
   std::vector<int> devices;        // of a host, indices into PlanningProblem::devices
   std::vector<ModelShare> shares;  // parallel to them
+  bool sequence_parallel = false;
 };
 
 enum class Sharing : uint8_t {

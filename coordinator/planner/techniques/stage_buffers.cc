@@ -19,6 +19,7 @@ BufferCounts CompileStage(const PipelineStage& stage) {
   }
   const int own = stages - stage.from_end;
   plan.units[own].window_layers = stage.windows;
+  plan.units[own].activations_home = stage.activations_home;
   if (!stage.first) plan.units[own - 1].activations = stage.before;
   BufferCounts buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
   buffers.activations = stage.activations;

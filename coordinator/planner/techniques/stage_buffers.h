@@ -18,9 +18,14 @@ struct PipelineStage {
   Dtype before = Dtype::kF32;  // of the activations of the stage before
   Recompute recompute = Recompute::kNone;
   int windows = 0;  // of layers in host memory
+  ActivationsHome activations_home = ActivationsHome::kDevice;
 
   friend auto operator<=>(const PipelineStage&, const PipelineStage&) = default;
 };
+
+// Under 1F1B what forwards keep goes to host memory only on stages further from the end than that: nearer it as much has to be on
+// the device (StashTripsOf).
+constexpr int kFewestFromEndToStore = 4;
 
 // The buffers that the compiler gives it. Takes time by the micro-batches. Pure.
 BufferCounts CompileStage(const PipelineStage& stage);

@@ -1,0 +1,97 @@
+// Plans by classes where memory is short: units in sequence parallelism, and units that store what forwards keep.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "coordinator/planner/classes/class_planner.h"
+#include "coordinator/planner/classes/many_devices.h"
+#include "coordinator/planner/problem_site.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/plan/check_plan.h"
+
+namespace medley {
+namespace {
+
+// Devices with memory for few layers; 0 bytes a second: copies have not been measured.
+PlanningProblem Short(uint64_t seed, double copied_bytes_per_second) {
+  PlanningProblem problem = ManyDevices(seed, 12 + static_cast<int>(seed % 2) * 6);
+  problem.constraints.saves_memory = true;
+  problem.shape.model.layers = 18 + static_cast<int>(seed % 5) * 3;
+  problem.shape.global_batch_sequences = 32;
+  for (DeviceCost& device : problem.devices) {
+    device.room.memory = KiB(3200 + 400 * static_cast<int>(seed % 4));
+    for (ShareCost& share : device.shares) share.room.memory = device.room.memory;
+    device.fetch_bytes_per_second = copied_bytes_per_second;
+    device.store_bytes_per_second = 1.2 * copied_bytes_per_second;
+    device.host_memory = MiB(64);
+  }
+  return problem;
+}
+
+bool Stores(const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; }
+bool ByRows(const Unit& unit) { return unit.sequence_parallel; }
+
+TEST_CASE("where memory is short forwards store what others make again, if copies are fast") {
+  int stored = 0, by_rows = 0, faster = 0, compared = 0;
+  double ratios = 0;
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
+    const double bytes_per_second = seed % 3 == 0 ? 2e5 : 5e6;
+    const PlanningProblem problem = Short(seed, bytes_per_second);
+    INFO("seed " << seed << ", " << problem.devices.size() << " devices");
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (absl::IsResourceExhausted(found.status())) continue;
+    REQUIRE(found.status().ToString() == "OK");
+    INFO(found->summary);
+    const Plan& plan = found->plan;
+    CHECK(SequencesOf(plan) == problem.shape.global_batch_sequences);
+    CHECK(FitsMemory(problem, plan));
+    for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem)))
+      FAIL_CHECK(violation.detail);
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, plan);
+    REQUIRE(whole.status().ToString() == "OK");
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.02));
+    CHECK(found->lower_bound_seconds <= *whole);
+    by_rows += std::any_of(plan.units.begin(), plan.units.end(), ByRows) ? 1 : 0;
+    if (std::none_of(plan.units.begin(), plan.units.end(), Stores)) continue;
+    ++stored;
+    CHECK(PlanByClasses(problem)->plan == plan);
+    // Searches that may do more find other plans, now and then slower ones.
+    const absl::StatusOr<PlanByClass> without = PlanByClasses(Short(seed, 0));
+    if (!without.ok()) {
+      ++faster;
+      continue;
+    }
+    CHECK(std::none_of(without->plan.units.begin(), without->plan.units.end(), Stores));
+    CHECK(found->step_seconds <= 1.05 * without->step_seconds);
+    ratios += found->step_seconds / without->step_seconds;
+    ++compared;
+    faster += found->step_seconds < 0.99 * without->step_seconds ? 1 : 0;
+  }
+  CHECK(stored >= 4);
+  CHECK(by_rows >= 2);
+  CHECK(faster >= 3);
+  CHECK(ratios <= compared);
+}
+
+TEST_CASE("nothing is stored or cut by rows where nothing may be saved") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    PlanningProblem problem = Short(seed, 5e6);
+    problem.constraints.saves_memory = false;
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (!found.ok()) continue;
+    for (const Unit& unit : found->plan.units) {
+      CHECK_FALSE(Stores(unit));
+      CHECK_FALSE(ByRows(unit));
+      CHECK(unit.recompute == Recompute::kNone);
+    }
+  }
+}
+
+TEST_CASE("nothing is stored that hosts have no room for") {
+  PlanningProblem problem = Short(2, 5e6);
+  for (DeviceCost& device : problem.devices) device.host_memory = KiB(64);
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  if (found.ok()) CHECK(std::none_of(found->plan.units.begin(), found->plan.units.end(), Stores));
+}
+
+}  // namespace
+}  // namespace medley
