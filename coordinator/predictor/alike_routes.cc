@@ -1,6 +1,7 @@
 #include "coordinator/predictor/alike_routes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -97,6 +98,9 @@ struct AlikePlaces {
   std::vector<int> groups;      // of stages, that have devices at each
   int count = 0;
 };
+
+// Periods of a pipeline that differ by no larger a part are alike.
+constexpr double kSettled = 1e-4;
 
 class AlikeRoutes {
  public:
@@ -197,12 +201,11 @@ class AlikeRoutes {
     return absl::OkStatus();
   }
 
-  // Of each range of each unit of a set of routes. Of one route under 1F1B that passes units once, as soon as all stages are at work,
-  // each micro-batch more takes as long as the one before.
+  // Of each range of each unit of a set of routes. Of one route under 1F1B that passes units once, as many micro-batches more as there
+  // are units take as long as as many before, some time after all stages are at work: the sooner, the less they wait for each other.
   absl::StatusOr<LastBackwardsOfUnits> LastBackwards(const std::string& key, const PlanningProblem& alone,
                                                      Plan plan) {
     const int units = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
-    const int steady = 2 * units + 2;
     const auto simulated = [&](int count) -> absl::StatusOr<LastBackwardsOfUnits> {
       LastBackwardsOfUnits& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
       if (!known.empty()) return known;
@@ -222,16 +225,23 @@ class AlikeRoutes {
       }
       return known;
     };
-    if (micro_batches <= steady || plan.routes.size() > 1 ||
-        plan.schedule != Schedule::kOneForwardOneBackward || !PassesEachUnitOnce(plan))
-      return simulated(micro_batches);
-    ASSIGN_OR_RETURN(LastBackwardsOfUnits last, simulated(steady));
-    ASSIGN_OR_RETURN(const LastBackwardsOfUnits before, simulated(steady - units));
-    for (int u = 0; u < units; ++u) {
-      double& end_seconds = last[u][0].end_seconds;
-      end_seconds += (micro_batches - steady) * (end_seconds - before[u][0].end_seconds) / units;
+    const bool settles = plan.routes.size() == 1 && plan.schedule == Schedule::kOneForwardOneBackward &&
+                         PassesEachUnitOnce(plan);
+    for (int count = 2 * units + 2; settles && count < micro_batches; count *= 2) {
+      ASSIGN_OR_RETURN(LastBackwardsOfUnits last, simulated(count));
+      ASSIGN_OR_RETURN(const LastBackwardsOfUnits before, simulated(count - units));
+      ASSIGN_OR_RETURN(const LastBackwardsOfUnits long_before, simulated(count - 2 * units));
+      bool settled = true;
+      for (int u = 0; u < units; ++u) {
+        double& end_seconds = last[u][0].end_seconds;
+        const double period = end_seconds - before[u][0].end_seconds,
+                     period_before = before[u][0].end_seconds - long_before[u][0].end_seconds;
+        settled = settled && std::abs(period - period_before) <= kSettled * period;
+        end_seconds += (micro_batches - count) * period / units;
+      }
+      if (settled) return last;
     }
-    return last;
+    return simulated(micro_batches);
   }
 
   absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone,

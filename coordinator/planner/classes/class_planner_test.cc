@@ -38,7 +38,7 @@ TEST_CASE("plans of many devices are valid, fit, and are predicted as whole ones
     CHECK(FitsMemory(problem, found->plan));
     const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
     REQUIRE(whole.status().ToString() == "OK");
-    CHECK(found->step_seconds == Approx(*whole).epsilon(0.05));
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.02));
     CHECK(found->lower_bound_seconds <= *whole);
     if (seed % 5 != 0) continue;
     const absl::StatusOr<PlanByClass> again = PlanByClasses(problem);
@@ -378,7 +378,7 @@ TEST_CASE("plans of many devices with layers in host memory are valid and are pr
     CHECK(Objections(problem, found->plan) == "");
     const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
     REQUIRE(whole.status().ToString() == "OK");
-    CHECK(found->step_seconds == Approx(*whole).epsilon(0.05));
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.02));
     CHECK(found->lower_bound_seconds <= *whole);
   }
   CHECK(planned >= 5);

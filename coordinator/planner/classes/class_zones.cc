@@ -65,10 +65,12 @@ class ZoneSearch {
   }
 
   std::vector<ClassedPlan> Run(size_t most_plans) {
-    std::vector<Zones> found = Beginnings();
-    for (Zones& zones : found) {
-      while (Step(zones)) {
-      }
+    std::vector<Zones> found;
+    // Those on the way, too: sums, of which nothing is known here, may make one of them the fastest.
+    for (Zones& zones : Beginnings()) {
+      do {
+        found.push_back(zones);
+      } while (Step(zones));
     }
     if (Stopped()) return {};
     std::stable_sort(found.begin(), found.end(), IsFaster);

@@ -118,9 +118,31 @@ RouteClock::RouteClock(const StageTable& table, RouteShape shape, std::vector<do
   const int turn = shape_.routes(), count = (units + turn - 1) / turn * turn,
             tabulated = count == 1 ? 2 : 2 * count + 2;
   last_backwards_.resize(tabulated);
-  const std::vector<double>&last = Simulated(tabulated), &before = Simulated(tabulated - count);
-  for (size_t s = 0; s < stages.size(); ++s)
-    period_seconds_ = std::max(period_seconds_, (last[s] - before[s]) / count);
+  period_seconds_ = shape_.is_bundle() ? PeriodAt(tabulated, count) : SettledPeriod();
+}
+
+// What each of the last `count` took in the mean.
+double RouteClock::PeriodAt(int micro_batches, int count) const {
+  const std::vector<double>&last = Simulated(micro_batches), &before = Simulated(micro_batches - count);
+  double period = 0;
+  for (size_t s = 0; s < last.size(); ++s) period = std::max(period, (last[s] - before[s]) / count);
+  return period;
+}
+
+// Under 1F1B a micro-batch that a stage is done with lets one more begin there. Of neighbouring stages s to t the last one takes turns
+// with what the first one sends, so that t - s + 1 micro-batches are between them at most: each such turn takes all their passes, and
+// the messages between them both ways. All circles of what waits for what are such turns, so the longest mean of one is what a
+// micro-batch takes in the end (Baccelli et al. 1992, Synchronization and Linearity, section 3.2.4); pipelines get there only after a while.
+double RouteClock::SettledPeriod() const {
+  double period = 0;
+  for (size_t first = 0; first < forward_.size(); ++first) {
+    double turn = 0;
+    for (size_t last = first; last < forward_.size(); ++last) {
+      turn += forward_[last] + backward_[last] + (last > first ? 2 * message_[last - 1] : 0);
+      period = std::max(period, turn / static_cast<double>(last - first + 1));
+    }
+  }
+  return period;
 }
 
 const std::vector<double>& RouteClock::Simulated(int micro_batches) const {

@@ -51,6 +51,8 @@ class RouteClock {
  private:
   const std::vector<double>& Simulated(int micro_batches) const;
   std::vector<double> Simulate(int micro_batches) const;
+  double PeriodAt(int micro_batches, int count) const;
+  double SettledPeriod() const;
 
   RouteShape shape_;
   int sequences_ = 0;
