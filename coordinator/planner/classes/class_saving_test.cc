@@ -72,6 +72,28 @@ TEST_CASE("where memory is short forwards store what others make again, if copie
   CHECK(ratios <= compared);
 }
 
+TEST_CASE("routes whose units store what forwards keep get orders of their own") {
+  int ordered = 0;
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
+    PlanningProblem problem = Short(seed, 5e6);
+    problem.constraints.synthesised_orders = true;
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (!found.ok() || found->plan.schedule != Schedule::kListed) continue;
+    const Plan& plan = found->plan;
+    if (std::none_of(plan.units.begin(), plan.units.end(), Stores)) continue;
+    INFO("seed " << seed << ": " << found->summary);
+    ++ordered;
+    CHECK(found->step_seconds < found->named_step_seconds);
+    CHECK(FitsMemory(problem, plan));
+    for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem)))
+      FAIL_CHECK(violation.detail);
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, plan);
+    REQUIRE(whole.status().ToString() == "OK");
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.02));
+  }
+  CHECK(ordered >= 3);
+}
+
 TEST_CASE("nothing is stored or cut by rows where nothing may be saved") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     PlanningProblem problem = Short(seed, 5e6);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
+#include "coordinator/planner/techniques/stage_buffers.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
@@ -107,11 +109,42 @@ bool AnySplitTakesTime(const PlanningProblem& problem) {
 // What a rank keeps of a micro-batch, and what is left for all of it.
 struct Keeping {
   struct OfVisit {
+    int chunk = 0;
     double kept = 0, deferred = 0;  // as TimedStage
   };
   std::vector<OfVisit> visits;
   double left_bytes = 0;
 };
+
+// What a device may have of its host's memory: an equal part; infinite: not known.
+double HostBytesFor(const PlanningProblem& problem, const DeviceCost& of) {
+  if (of.host_memory == Bytes{0}) return std::numeric_limits<double>::infinity();
+  const auto beside =
+      std::count_if(problem.devices.begin(), problem.devices.end(),
+                    [&](const DeviceCost& device) { return of.host >= 0 && device.host == of.host; });
+  return static_cast<double>(of.host_memory.value) / static_cast<double>(std::max<std::ptrdiff_t>(1, beside));
+}
+
+// Of a unit that stores what its forwards keep: on the device that takes a few buffers of each range, however many micro-batches are
+// under way, and between the gradients of one its own; in host memory it takes as much as it is. What is kept of a micro-batch is then
+// such a part of what is left on the device as it takes where less is left.
+void StoreWhatForwardsKeep(const PlanningProblem& problem, const DeviceCost& device, const Unit& unit,
+                           const std::vector<double>& stashes, Keeping& keeping) {
+  constexpr int kOnDevice = kFewestFromEndToStore - 1;
+  std::vector<double> largest(unit.chunks.size(), 0);
+  for (size_t v = 0; v < stashes.size(); ++v) {
+    double& of_chunk = largest[keeping.visits[v].chunk];
+    of_chunk = std::max(of_chunk, stashes[v]);
+  }
+  for (const double stash : largest) keeping.left_bytes -= kOnDevice * stash;
+  const double on_host = HostBytesFor(problem, device);
+  for (size_t v = 0; v < stashes.size(); ++v) {
+    Keeping::OfVisit& visit = keeping.visits[v];
+    const double between = visit.deferred - (visit.kept - stashes[v]);
+    visit.kept = std::max(visit.kept - stashes[v], keeping.left_bytes * stashes[v] / on_host);
+    visit.deferred = visit.kept + between;
+  }
+}
 
 Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram program) {
   const Unit& unit = plan.units[program.unit];
@@ -121,13 +154,13 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
   const Dtype type = unit.activations;
   const double travelling = static_cast<double>(TensorBytes(rows.own * local.hidden, type).value);
   Keeping keeping;
+  std::vector<double> stashes;  // of a micro-batch, by visit
   for (const Visit& visit : program.visits) {
     const BlockRange& chunk = unit.chunks[visit.chunk];
-    double kept = visit.first() ? 0 : travelling;
-    for (BlockId block = chunk.first; block < chunk.end; ++block)
-      kept += static_cast<double>(StashBytes(local, block, rows, type, unit.recompute).value);
+    stashes.push_back(static_cast<double>(StashBytes(local, chunk, rows, type, unit.recompute).value));
+    const double kept = stashes.back() + (visit.first() ? 0 : travelling);
     const double beside = static_cast<double>(DeferredBytes(local, chunk, rows, type).value);
-    keeping.visits.push_back({kept, kept + beside + (visit.last() ? 0 : travelling)});
+    keeping.visits.push_back({visit.chunk, kept, kept + beside + (visit.last() ? 0 : travelling)});
   }
   BufferCounts& buffers = program.buffers;
   std::fill(buffers.stash.begin(), buffers.stash.end(), 0);
@@ -138,6 +171,9 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
   const RankMemory beside = MemoryOfProgram(plan, program, problem.shape);
   const Bytes left = LeftFor(beside, RoomOf(problem, plan, program.rank)) - beside.total();
   keeping.left_bytes = static_cast<double>(left.value);
+  if (unit.activations_home == ActivationsHome::kHost)
+    StoreWhatForwardsKeep(problem, *FindDevice(problem, DeviceOf(plan, program.rank)), unit, stashes,
+                          keeping);
   return keeping;
 }
 
