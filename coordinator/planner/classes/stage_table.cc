@@ -61,8 +61,7 @@ void StageTable::AddKind(int device_class, int degree) {
   kind.room = CostsOf(alone.devices[0], model, kind.shares[0])->room;
   kind.cost = CostOfUnit(alone, unit);
   AddPasses(kind, kind.cost, /*by_rows=*/false);
-  const bool saves_memory = problem_.constraints.saves_memory;
-  if (degree > 1 && saves_memory) {
+  if (degree > 1 && problem_.constraints.saves_memory) {
     unit.sequence_parallel = true;
     AddPasses(kind, CostOfUnit(alone, unit), /*by_rows=*/true);
   }
@@ -72,9 +71,7 @@ void StageTable::AddKind(int device_class, int degree) {
     const int sequences = problem_.micro_batch_sizes[size];
     const Bytes activation =
         SizeOf(kind.cost.activations) * (int64_t{sequences} * problem_.shape.sequence * model.hidden);
-    // Nobody has to have all rows who passes his own.
-    const bool gathers = group >= 0 && !(scope_.of_bounds && saves_memory);
-    kind.gather_seconds.push_back(gathers ? reductions.GatherSeconds(group, activation) : 0);
+    kind.gather_seconds.push_back(group < 0 ? 0 : reductions.GatherSeconds(group, activation));
   }
   FindHost(kind);
   kinds_.push_back(std::move(kind));
@@ -185,7 +182,8 @@ void StageTable::TabulateMessages() {
           if (other < 0) other = same_host ? far : near;
           if (other < 0) continue;
           messages_[(from * count + to) * 2 + (same_host ? 1 : 0)][size] =
-              TransferSecondsTo(receiver, other, sender, part, ways) + receiver.gather_seconds[size];
+              TransferSecondsTo(receiver, other, sender, part, ways) +
+              (scope_.of_bounds ? 0 : receiver.gather_seconds[size]);
         }
       }
     }
@@ -223,9 +221,14 @@ double StageTable::ForwardSeconds(const StageForm& stage) const {
 double StageTable::WaySeconds(const StageForm& stage) const {
   const bool waits = stage.from_end > 1 && stage.layers > 0;
   const StageKind& kind = kinds_[stage.kind];
-  return PassSeconds(stage) - (waits ? kind.PassesOf(stage.saving, stage.size)
-                                           .layer_recompute_seconds[static_cast<int>(stage.saving.recompute)]
-                                     : 0);
+  // Nobody has to have all rows who passes his own; of bounds messages do not have it.
+  const int gathers = scope_.of_bounds && !stage.saving.sequence_parallel
+                          ? (stage.first ? 0 : 1) + (stage.from_end > 1 ? 1 : 0)
+                          : 0;
+  return PassSeconds(stage) + gathers * kind.gather_seconds[stage.size] -
+         (waits ? kind.PassesOf(stage.saving, stage.size)
+                      .layer_recompute_seconds[static_cast<int>(stage.saving.recompute)]
+                : 0);
 }
 
 double StageTable::BackwardSeconds(const StageForm& stage) const {
