@@ -16,9 +16,19 @@ constexpr int kMostOrdered = 14;
 constexpr size_t kMostBundles = 6;
 constexpr double kNearUnordered = 1.1;
 constexpr int kMostImproved = 10;
+// Orders of long routes take long to find, so of few such plans: of so many micro-batches at stages in all, but of some at least.
+constexpr int kOrderingWork = 30'000, kImprovingWork = 20'000, kFewest = 3;
 // Of plans that take as long, most of which differ by what does not matter, two are looked at.
 constexpr double kAlikeSteps = 1e-5;
 constexpr int kMostAlike = 2;
+
+// Of the longest of its routes, how often a micro-batch passes a stage.
+int PassesOf(const ClassedPlan& plan) {
+  int most = 1;
+  for (const ShapedRoutes& of : plan.routes)
+    most = std::max(most, of.micro_batches * static_cast<int>(of.shape.stages.size()));
+  return most;
+}
 
 std::string Describe(const std::string& orders, const PlanByClass& named, double step_seconds) {
   std::string text = absl::StrFormat("%s: predicted %.1f %% faster than the best plan under 1f1b", orders,
@@ -38,7 +48,7 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
   const PlanByClass named = best;
   std::stable_sort(plans.begin(), plans.end(), IsFaster);
   const ClassedPlan* fastest = nullptr;
-  int looked_at = 0, alike = 0;
+  int looked_at = 0, alike = 0, work = 0;
   double last_seconds = 0;
   const auto look_at = [&](const ClassedPlan& plan) {
     const double before = best.step_seconds;
@@ -51,6 +61,8 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
     last_seconds = plan.step_seconds;
     if (stopped() || looked_at == kMostOrdered || plan.step_seconds > kNearUnordered * named.step_seconds)
       break;
+    work += PassesOf(plan.plan);
+    if (work > kOrderingWork && looked_at >= kFewest) break;
     ++looked_at;
     look_at(plan.plan);
   }
@@ -63,7 +75,9 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
     moves.predict = [&](const StageTable& table, const ClassedPlan& plan) {
       return judge.OrderedStepSeconds(table, plan);
     };
-    LocalSearch(std::move(moves), stop).ImproveFrom(*fastest, best.step_seconds, kMostImproved);
+    LocalSearch(std::move(moves), stop)
+        .ImproveFrom(*fastest, best.step_seconds,
+                     std::clamp(kImprovingWork / PassesOf(*fastest), kFewest, kMostImproved));
   }
   if (!stopped()) judge.CutIntoRanges();
   if (best.step_seconds <= (1 - kLeastGain) * named.step_seconds) {
