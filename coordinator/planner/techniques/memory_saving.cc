@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,38 +31,10 @@ std::string Names(const std::vector<std::string>& names) {
   return absl::StrCat(absl::StrJoin(first, ", "), " and ", names.size() - first.size(), " others");
 }
 
-std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
-                             const StepPrediction& prediction) {
-  Bytes most_saved;
-  std::string where;
-  std::vector<std::string> units;  // that hold what others hold, too
-  std::vector<int> weights;
-  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const Rank first = FirstRankOf(plan, u);
-    if (SlicesOf(plan, first, problem.shape.model).empty()) continue;
-    weights.push_back(plan.units[u].optimizer_weight);
-    units.push_back(absl::StrCat(absl::StrJoin(plan.units[u].devices, "+"), " ", weights.back()));
-    for (size_t m = 0; m < plan.units[u].devices.size(); ++m) {
-      const Rank rank = first + static_cast<int>(m);
-      const RankMemory& memory = prediction.ranks[rank].memory;
-      Plan whole = plan;
-      whole.shards_optimizer = false;
-      const Bytes saved = MemoryOfRank(whole, rank, problem.shape).total() - memory.total();
-      if (!where.empty() && saved <= most_saved) continue;
-      most_saved = saved;
-      where = DeviceOf(plan, rank);
-    }
-  }
-  const bool even = std::all_of(weights.begin(), weights.end(), [&](int w) { return w == weights.front(); });
-  return absl::StrCat("units that hold the same parameters share the optimizer's state of them ",
-                      even ? "evenly" : absl::StrCat("by weights: ", Names(units)), " (saves ",
-                      FormatBytes(most_saved), " on ", where, ")");
-}
-
 // What some of the units of a plan do.
 struct Technique {
-  std::function<bool(const Unit&)> used;
-  std::function<void(Unit&)> undo;
+  std::function<bool(UnitId)> used;
+  std::function<void(Plan&)> undo;
   std::vector<InstructionKind> takes;  // by those that are executed for it
 };
 
@@ -87,13 +60,18 @@ struct TechniqueUse {
 TechniqueUse UseOf(const Technique& technique, const PlanningProblem& problem, const Plan& plan,
                    const StepPrediction& prediction) {
   TechniqueUse use;
-  Plan without = plan;
-  for (Unit& unit : without.units) {
-    if (technique.used(unit)) technique.undo(unit);
+  Rank rank_of_unit = 0;
+  for (UnitId u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const bool used = technique.used(u);
+    for (size_t member = 0; member < plan.units[u].devices.size(); ++member, ++rank_of_unit) {
+      if (used) use.ranks.push_back(rank_of_unit);
+    }
   }
-  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    if (!technique.used(plan.units[PlaceOf(plan, rank).unit])) continue;
-    use.ranks.push_back(rank);
+  if (use.ranks.empty()) return use;
+  Plan without = plan;
+  technique.undo(without);
+  for (const Rank rank : use.ranks) {
+    if (prediction.stand_ins[rank] != rank) continue;
     const Bytes saved =
         MemoryOfRank(without, rank, problem.shape).total() - prediction.ranks[rank].memory.total();
     if (use.most < 0 || saved > use.saved) {
@@ -126,6 +104,28 @@ std::string DescribeCopies(const TechniqueUse& use, const PlanningProblem& probl
       use.Saves(plan), FormatBytes(prediction.ranks[use.most].memory.host),
       host_memory > Bytes{0} ? absl::StrCat(" of ", FormatBytes(host_memory)) : "",
       PercentOf(prediction, use.seconds));
+}
+
+std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
+                             const StepPrediction& prediction) {
+  const auto shares = [&](UnitId unit) {
+    const Rank stand_in = prediction.stand_ins[FirstRankOf(plan, unit)];
+    return !SlicesOf(plan, stand_in, problem.shape.model).empty();
+  };
+  const TechniqueUse use =
+      UseOf({shares, [](Plan& whole) { whole.shards_optimizer = false; }, {}}, problem, plan, prediction);
+  std::vector<std::string> units;  // that hold what others hold, too
+  std::set<int> weights;
+  for (const Rank rank : use.ranks) {
+    const auto [unit, member] = PlaceOf(plan, rank);
+    if (member > 0) continue;
+    weights.insert(plan.units[unit].optimizer_weight);
+    units.push_back(
+        absl::StrCat(absl::StrJoin(plan.units[unit].devices, "+"), " ", plan.units[unit].optimizer_weight));
+  }
+  return absl::StrCat("units that hold the same parameters share the optimizer's state of them ",
+                      weights.size() == 1 ? "evenly" : absl::StrCat("by weights: ", Names(units)), " (",
+                      use.Saves(plan), ")");
 }
 
 }  // namespace
@@ -290,10 +290,20 @@ std::optional<Plan> OptimizerSharding::Fit(const std::vector<UnitSaving>& saving
 std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Plan& plan,
                                         const StepPrediction& prediction) {
   std::vector<std::string> sentences;
-  const auto use_of = [&](const Technique& technique) { return UseOf(technique, problem, plan, prediction); };
-  const TechniqueUse windows = use_of({[](const Unit& unit) { return unit.lives_on_host(); },
-                                       [](Unit& unit) { unit.window_layers = 0; },
-                                       {InstructionKind::kFetch, InstructionKind::kStore}});
+  const auto use_of = [&](const std::function<bool(const Unit&)>& used,
+                          const std::function<void(Unit&)>& undo, std::vector<InstructionKind> takes) {
+    return UseOf({[&](UnitId unit) { return used(plan.units[unit]); },
+                  [&](Plan& without) {
+                    for (Unit& unit : without.units) {
+                      if (used(unit)) undo(unit);
+                    }
+                  },
+                  std::move(takes)},
+                 problem, plan, prediction);
+  };
+  const TechniqueUse windows =
+      use_of([](const Unit& unit) { return unit.lives_on_host(); },
+             [](Unit& unit) { unit.window_layers = 0; }, {InstructionKind::kFetch, InstructionKind::kStore});
   if (!windows.ranks.empty()) {
     std::vector<std::string> devices;
     for (const Rank rank : windows.ranks) {
@@ -306,18 +316,17 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
   }
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute == Recompute::kNone) continue;
-    const TechniqueUse use = use_of({[&](const Unit& unit) { return unit.recompute == recompute; },
-                                     [](Unit& unit) { unit.recompute = Recompute::kNone; },
-                                     {InstructionKind::kRecompute}});
+    const TechniqueUse use =
+        use_of([&](const Unit& unit) { return unit.recompute == recompute; },
+               [](Unit& unit) { unit.recompute = Recompute::kNone; }, {InstructionKind::kRecompute});
     if (use.ranks.empty()) continue;
     sentences.push_back(absl::StrFormat(
         "%s recompute%s %s instead of keeping it (%s; takes %.1f %% of the step at most)", use.Devices(plan),
         use.ranks.size() == 1 ? "s" : "", recompute == Recompute::kLayers ? "layers" : "layers but attention",
         use.Saves(plan), PercentOf(prediction, use.seconds)));
   }
-  const TechniqueUse rows = use_of({[](const Unit& unit) { return unit.sequence_parallel; },
-                                    [](Unit& unit) { unit.sequence_parallel = false; },
-                                    {}});
+  const TechniqueUse rows = use_of([](const Unit& unit) { return unit.sequence_parallel; },
+                                   [](Unit& unit) { unit.sequence_parallel = false; }, {});
   if (!rows.ranks.empty()) {
     sentences.push_back(
         absl::StrCat(rows.Devices(plan),
@@ -326,9 +335,9 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
                      rows.Saves(plan), ")"));
   }
   const TechniqueUse homes =
-      use_of({[](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; },
-              [](Unit& unit) { unit.activations_home = ActivationsHome::kDevice; },
-              {InstructionKind::kFetch, InstructionKind::kStore}});
+      use_of([](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; },
+             [](Unit& unit) { unit.activations_home = ActivationsHome::kDevice; },
+             {InstructionKind::kFetch, InstructionKind::kStore});
   if (!homes.ranks.empty()) {
     sentences.push_back(absl::StrCat("what forwards keep goes to host memory and comes back on ",
                                      homes.Devices(plan), " (",
