@@ -301,18 +301,20 @@ void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& clus
   }
 }
 
-// What was measured of the shares that the planner chooses from.
+// What was measured of the shares that the planner chooses from: those of all ranks of a unit, whichever it is of, so that alike devices
+// know the same.
 void AddSharesToChooseFrom(const std::vector<AllowedDevice>& devices, const TrainingSpec& spec,
                            const Cluster& cluster, PlanningProblem& problem) {
   // Which shares go by speed depends on what was measured of even ones.
   for (const Sharing sharing : {Sharing::kEven, Sharing::kBySpeed}) {
     for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
       for (const SharedUnit& unit : UnitsOfDegree(problem, degree, sharing)) {
-        for (size_t m = 0; m < unit.devices.size(); ++m) {
-          const int d = unit.devices[m];
-          const ModelShare share = AtOrigin(unit.shares[m]);
-          if (CostsOf(problem.devices[d], spec.shape.model, share)) continue;
-          AddShare(devices[d], share, problem.micro_batch_sizes, spec, cluster, problem.devices[d]);
+        for (const int d : unit.devices) {
+          for (const ModelShare& of_rank : unit.shares) {
+            const ModelShare share = AtOrigin(of_rank);
+            if (CostsOf(problem.devices[d], spec.shape.model, share)) continue;
+            AddShare(devices[d], share, problem.micro_batch_sizes, spec, cluster, problem.devices[d]);
+          }
         }
       }
     }

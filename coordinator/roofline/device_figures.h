@@ -14,6 +14,7 @@ struct DeviceFigures {
   double matmul_flops_per_second = 0;     // of 16-bit operands, dense
   double memory_bytes_per_second = 0;     // of its own memory
   double node_link_bytes_per_second = 0;  // to the other devices of its node together, one way
+  double host_link_bytes_per_second = 0;  // to and from its host's memory, each way; 0: not known
   Bytes memory;
 };
 

@@ -6,6 +6,9 @@
 
 namespace medley {
 
+// Of a bus by its data sheet, what copies of large runs of memory get. Usual, and measured by nobody here.
+constexpr double kCopyShare = 0.75;
+
 DeviceProfile KindProfile(const CalibratedDevice& device, const std::string& software, PredictionBasis basis,
                           const TrainingShape& shape, const std::string& shape_key,
                           const std::vector<int>& micro_batch_sizes) {
@@ -27,6 +30,8 @@ DeviceProfile KindProfile(const CalibratedDevice& device, const std::string& sof
   profile.norm_seconds_per_parameter =
       4 / (device.figures.memory_bytes_per_second * device.calibration.update_share);
   profile.has_own_memory = true;
+  profile.fetch_bytes_per_second = profile.store_bytes_per_second =
+      kCopyShare * device.figures.host_link_bytes_per_second;
   const ErrorBar error = LearntErrorBar(basis);
   profile.provenance =
       absl::StrCat("not measured: data sheet of ", device.figures.kind, ", coefficients of ", software,

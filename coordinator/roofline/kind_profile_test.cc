@@ -9,6 +9,7 @@ const CalibratedDevice kDevice{{.kind = "A100-80",
                                 .matmul_flops_per_second = 312e12,
                                 .memory_bytes_per_second = 2e12,
                                 .node_link_bytes_per_second = 300e9,
+                                .host_link_bytes_per_second = 32e9,
                                 .memory = GiB(80)},
                                {}};
 const TrainingShape kShape{
@@ -33,6 +34,8 @@ TEST_CASE("a kind's profile has the roofline's times for each micro-batch and sa
   CHECK(profile.times[1].blocks.head == times.head);
   CHECK(profile.times[1].blocks.layer.weight_gradient_seconds == times.layer.backward_seconds / 2);
   CHECK(profile.update_seconds_per_parameter > profile.norm_seconds_per_parameter);
+  CHECK(profile.fetch_bytes_per_second == 24e9);
+  CHECK(profile.store_bytes_per_second == 24e9);
   CHECK_FALSE(profile.measured_with.has_value());
   CHECK(profile.provenance ==
         "not measured: data sheet of A100-80, coefficients of megatron-lm 2021, within 6 % two times of "

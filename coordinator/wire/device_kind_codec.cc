@@ -45,6 +45,7 @@ absl::StatusOr<DeviceKindProfile> DecodeDeviceKind(const v1::DeviceKind& kind) {
                      .matmul_flops_per_second = kind.matmul_flops_per_second(),
                      .memory_bytes_per_second = kind.memory_bytes_per_second(),
                      .node_link_bytes_per_second = kind.node_link_bytes_per_second(),
+                     .host_link_bytes_per_second = kind.host_link_bytes_per_second(),
                      .memory = Bytes{static_cast<int64_t>(kind.memory_bytes())}};
   for (int i = 0; i < kind.calibrations_size(); ++i) {
     const v1::DeviceCalibration& message = kind.calibrations(i);

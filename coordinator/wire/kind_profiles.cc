@@ -12,12 +12,35 @@
 #include "coordinator/roofline/kind_profile.h"
 #include "coordinator/wire/device_kind_codec.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/model/model_share.h"
 
 namespace medley {
 namespace {
 
 // No data sheet says it: of a message between devices of a node.
 constexpr double kNodeLatencySeconds = 1e-5;
+
+int MostOnNode(const Cluster& cluster, const std::string& kind) {
+  std::ptrdiff_t most = 0;
+  for (const ClusterNode& node : cluster.nodes) {
+    most = std::max(most, std::count_if(node.devices.begin(), node.devices.end(),
+                                        [&](const ClusterDevice& device) { return device.kind == kind; }));
+  }
+  return static_cast<int>(most);
+}
+
+// That so many devices of a node may have of the width of blocks, in twos, fours and so on.
+std::vector<ModelShare> SharesOnNode(const ModelConfig& model, int most_devices) {
+  std::vector<ModelShare> shares;
+  for (int degree = 2; degree <= most_devices; degree *= 2) {
+    if (!SharingObjection(model, degree).empty()) continue;
+    for (const ModelShare& share : EvenShares(model, degree)) {
+      const ModelShare at_origin = AtOrigin(share);
+      if (std::find(shares.begin(), shares.end(), at_origin) == shares.end()) shares.push_back(at_origin);
+    }
+  }
+  return shares;
+}
 
 }  // namespace
 
@@ -39,11 +62,16 @@ absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& s
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": calibrations: there are none; at least one is needed"));
     }
-    cluster.profiles.push_back(KindProfile({kind.figures, most->second.calibration}, most->first,
-                                           PredictionBasis::kOtherShapes, spec.shape, ShapeKey(spec),
-                                           profile.micro_batch_sizes));
-    // The file may be of another spelling of the kind.
-    cluster.profiles.back().device_kind = profile.device_kind;
+    const auto add = [&](const TrainingSpec& of) {
+      cluster.profiles.push_back(KindProfile({kind.figures, most->second.calibration}, most->first,
+                                             PredictionBasis::kOtherShapes, of.shape, ShapeKey(of),
+                                             profile.micro_batch_sizes));
+      // The file may be of another spelling of the kind.
+      cluster.profiles.back().device_kind = profile.device_kind;
+    };
+    add(spec);
+    for (const ModelShare& share : SharesOnNode(spec.shape.model, MostOnNode(cluster, profile.device_kind)))
+      add(WithShare(spec, share));
   }
   return absl::OkStatus();
 }

@@ -9,8 +9,8 @@
 
 namespace medley {
 
-// Adds to `cluster` a profile of whole blocks of each device kind that the job lacks one of and that `directory` has a
-// file of (profiles/README.md), "KIND.yaml": by a roofline with the coefficients that were fitted on the most published
+// Adds to `cluster` profiles of each device kind that the job lacks one of whole blocks of and that `directory` has a
+// file of (profiles/README.md), "KIND.yaml": of whole blocks, and of what 2, 4, ... devices of a node have of them; by a roofline with the coefficients that were fitted on the most published
 // rows. It says of itself that nothing was measured, and how far such times were off. Kinds without a file are left to
 // whoever misses their profiles.
 // Errors: those of MissingProfiles and ReadDeviceKind; NotFound: no such directory; InvalidArgument: a file without

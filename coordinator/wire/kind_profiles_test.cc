@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "coordinator/predictor/device_classes.h"
 #include "coordinator/problem/planning_problem.h"
 
 namespace medley {
@@ -35,21 +36,40 @@ TEST_CASE("kinds that were not measured have profiles by their data sheets, whic
   Cluster cluster = Of({"A100-80", "V100-16", "A100-80"});
   const JobConstraints constraints{.micro_batch_sizes = {1, 4}};
   REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ToString() == "OK");
-  REQUIRE(cluster.profiles.size() == 2);
+  REQUIRE(cluster.profiles.size() == 4);  // an odd vocabulary has two halves
   CHECK_THAT(cluster.profiles[0].provenance, Catch::StartsWith("not measured: data sheet of A100-80"));
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Gpt2(), constraints, cluster);
   REQUIRE(problem.status().ToString() == "OK");
   const double fast = problem->devices[0].times[1].layer.Seconds(),
                slow = problem->devices[1].times[1].layer.Seconds();
   CHECK(fast > 0);
+  // Both A100 together, which is half of the width each; there is one V100.
+  REQUIRE(problem->devices[0].shares.size() == 2);
+  CHECK(problem->devices[1].shares.empty());
+  const ShareCost& half = problem->devices[0].shares[0];
+  CHECK(half.share == AtOrigin(EvenShares(Gpt2().shape.model, 2)[0]));
+  CHECK(half.times[1].layer.Seconds() > 0.5 * fast);
+  CHECK(half.times[1].layer.Seconds() < fast);
+  CHECK(problem->devices[0].fetch_bytes_per_second == Approx(0.75 * 31.5e9));
+  CHECK(problem->devices[1].store_bytes_per_second == Approx(0.75 * 15.75e9));
   // 312 against 125 TFLOP/s of matmuls at best, by what different software made of them.
   CHECK(slow > 1.2 * fast);
   CHECK(slow < 4 * fast);
   // What is there is kept.
   cluster.profiles[0].provenance = "measured";
   REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ok());
-  CHECK(cluster.profiles.size() == 2);
+  CHECK(cluster.profiles.size() == 4);
   CHECK(cluster.profiles[0].provenance == "measured");
+}
+
+TEST_CASE("alike devices are of one class, however many shares of an odd width there are") {
+  Cluster cluster = Of(std::vector<std::string>(8, "A100-80"));
+  const JobConstraints constraints{.micro_batch_sizes = {1, 4}};
+  REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ToString() == "OK");
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Gpt2(), constraints, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[0].shares.size() == 7);  // of 2, 4 and 8 devices, by heads and rows
+  CHECK(DeviceClassesOf(*problem).size() == 1);
 }
 
 TEST_CASE("a kind that no file is of stays without, and a directory that is not there is named") {
