@@ -78,6 +78,9 @@ absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const
                     .fitting = std::move(found.summary)};
   chosen.orders = std::move(found.orders);
   ChooseParts(problem, chosen);
+  ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, chosen.plan));
+  for (const std::string& saving : DescribeSaving(problem, chosen.plan, prediction))
+    absl::StrAppend(&chosen.fitting, "; ", saving);
   return chosen;
 }
 
