@@ -19,6 +19,11 @@ int KindOf(const UnitSaving& saving) {
          (saving.sequence_parallel ? 1 : 0);
 }
 
+// Nothing is stored near the end.
+bool Saves(const UnitSaving& saving, const StageForm& stage) {
+  return saving.activations_home == ActivationsHome::kDevice || stage.from_end >= kFewestFromEndToStore;
+}
+
 }  // namespace
 
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
@@ -416,7 +421,7 @@ std::vector<std::pair<UnitSaving, int>> StageTable::Ways(StageForm stage) {
   std::vector<std::pair<UnitSaving, int>> all;
   int most = -1;
   for (const UnitSaving& saving : kinds_[stage.kind].ways[stage.size]) {
-    if (saving.activations_home == ActivationsHome::kHost && stage.from_end < kFewestFromEndToStore) continue;
+    if (!Saves(saving, stage)) continue;
     stage.saving = saving;
     const int layers = MostLayers(stage);
     if (layers <= most) continue;
@@ -437,8 +442,10 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
     least = saving;
     least_seconds = seconds;
   };
-  for (const auto& [saving, layers] : Ways(stage)) {
-    if (stage.layers > layers) continue;
+  for (const UnitSaving& saving : kinds_[stage.kind].ways[stage.size]) {
+    if (!Saves(saving, stage)) continue;
+    stage.saving = saving;
+    if (stage.layers > MostLayers(stage)) continue;
     consider(saving);
     break;
   }
