@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/predictor/device_classes.h"
 #include "coordinator/problem/planning_problem.h"
 
 namespace medley {
@@ -62,14 +61,20 @@ TEST_CASE("kinds that were not measured have profiles by their data sheets, whic
   CHECK(cluster.profiles[0].provenance == "measured");
 }
 
-TEST_CASE("alike devices are of one class, however many shares of an odd width there are") {
+TEST_CASE("alike devices know the same shares, however many of an odd width there are") {
   Cluster cluster = Of(std::vector<std::string>(8, "A100-80"));
   const JobConstraints constraints{.micro_batch_sizes = {1, 4}};
   REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ToString() == "OK");
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Gpt2(), constraints, cluster);
   REQUIRE(problem.status().ToString() == "OK");
-  CHECK(problem->devices[0].shares.size() == 7);  // of 2, 4 and 8 devices, by heads and rows
-  CHECK(DeviceClassesOf(*problem).size() == 1);
+  // Of 2, 4 and 8 devices, by heads and rows
+  for (const DeviceCost& device : problem->devices) {
+    REQUIRE(device.shares.size() == 7);
+    for (size_t s = 0; s < 7; ++s) {
+      CHECK(device.shares[s].share == problem->devices[0].shares[s].share);
+      CHECK(device.shares[s].times == problem->devices[0].shares[s].times);
+    }
+  }
 }
 
 TEST_CASE("a kind that no file is of stays without, and a directory that is not there is named") {
