@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -48,6 +49,17 @@ void LeaveToOthers(const Plan& alone, const std::vector<int>& holders, PlanningP
   }
 }
 
+// Of the memory of hosts what their part of the devices is.
+void LeaveHostsToOthers(const PlanningProblem& whole, PlanningProblem& problem) {
+  std::map<int, int> all, own;
+  for (const DeviceCost& device : whole.devices) ++all[device.host];
+  for (const DeviceCost& device : problem.devices) ++own[device.host];
+  for (DeviceCost& device : problem.devices) {
+    if (device.host >= 0)
+      device.host_memory = {device.host_memory.value / all[device.host] * own[device.host]};
+  }
+}
+
 void TakePasses(const Unit& from, Unit& to) {
   to.chunks = from.chunks;
   to.order = from.order;
@@ -78,6 +90,7 @@ PlanningProblem RouteOrders::ProblemOf(const Plan& plan, const Plan& alone,
   }
   PlanningProblem problem =
       RoutesAlone(predictor_.problem(), predictor_.ways(), plan, devices).ProblemOf(routes);
+  LeaveHostsToOthers(predictor_.problem(), problem);
   if (plan.shards_optimizer) LeaveToOthers(alone, HoldersOfBlocks(plan, problem.shape.model), problem);
   return problem;
 }

@@ -47,10 +47,10 @@ struct StageKind {
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
   Bytes host_memory, layer;
 
-  // A layer's parameters, to the device and from it.
   const Passes& PassesOf(const UnitSaving& saving, int size) const {
     return passes[saving.sequence_parallel ? 1 : 0][size];
   }
+  // A layer's parameters, to the device and from it.
   double FetchSeconds() const { return static_cast<double>(layer.value) / fetch_bytes_per_second; }
   double StoreSeconds() const { return static_cast<double>(layer.value) / store_bytes_per_second; }
 };
