@@ -127,6 +127,10 @@ TEST_CASE("what is recomputed takes more time the less is kept, and is told with
   CHECK_THAT(told[0], Catch::StartsWith("n/0 recomputes layers instead of keeping it (saves ") &&
                           Catch::Contains(" on n/0; takes ") && Catch::Contains(" % of the step at most)"));
   CHECK_THAT(told[1], Catch::Contains("by weights: n/0 1, n/1 3 (saves "));
+  // A pipeline whose ends are not tied has nothing to share, whatever it says.
+  problem.shape.model.tied_head = false;
+  plan.units[0].recompute = Recompute::kNone;
+  CHECK(DescribeSaving(problem, plan, *PredictStep(problem, plan)).empty());
 }
 
 }  // namespace

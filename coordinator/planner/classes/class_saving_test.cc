@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_join.h"
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/classes/many_devices.h"
 #include "coordinator/planner/problem_site.h"
+#include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
 
@@ -54,6 +56,9 @@ TEST_CASE("where memory is short forwards store what others make again, if copie
     if (std::none_of(plan.units.begin(), plan.units.end(), Stores)) continue;
     ++stored;
     CHECK(PlanByClasses(problem)->plan == plan);
+    const std::string told = absl::StrJoin(DescribeSaving(problem, plan, *PredictStep(problem, plan)), "; ");
+    CHECK_THAT(told, Catch::Contains("what forwards keep goes to host memory and comes back on k") &&
+                         Catch::Contains(" of 64.0 MiB there; copies one way take "));
     // Searches that may do more find other plans, now and then slower ones.
     const absl::StatusOr<PlanByClass> without = PlanByClasses(Short(seed, 0));
     if (!without.ok()) {

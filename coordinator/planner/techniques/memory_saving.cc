@@ -106,6 +106,7 @@ std::string DescribeCopies(const TechniqueUse& use, const PlanningProblem& probl
       PercentOf(prediction, use.seconds));
 }
 
+// Empty: nobody holds what others hold.
 std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
                              const StepPrediction& prediction) {
   const auto shares = [&](UnitId unit) {
@@ -114,6 +115,7 @@ std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
   };
   const TechniqueUse use =
       UseOf({shares, [](Plan& whole) { whole.shards_optimizer = false; }, {}}, problem, plan, prediction);
+  if (use.ranks.empty()) return "";
   std::vector<std::string> units;  // that hold what others hold, too
   std::set<int> weights;
   for (const Rank rank : use.ranks) {
@@ -343,7 +345,10 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
                                      homes.Devices(plan), " (",
                                      DescribeCopies(homes, problem, plan, prediction), ")"));
   }
-  if (plan.shards_optimizer) sentences.push_back(DescribeSharding(problem, plan, prediction));
+  if (plan.shards_optimizer) {
+    if (std::string sharing = DescribeSharding(problem, plan, prediction); !sharing.empty())
+      sentences.push_back(std::move(sharing));
+  }
   return sentences;
 }
 
