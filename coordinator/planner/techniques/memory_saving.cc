@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -109,22 +110,25 @@ std::string DescribeCopies(const TechniqueUse& use, const PlanningProblem& probl
 // Empty: nobody holds what others hold.
 std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
                              const StepPrediction& prediction) {
-  const auto shares = [&](UnitId unit) {
-    const Rank stand_in = prediction.stand_ins[FirstRankOf(plan, unit)];
-    return !SlicesOf(plan, stand_in, problem.shape.model).empty();
-  };
-  const TechniqueUse use =
-      UseOf({shares, [](Plan& whole) { whole.shards_optimizer = false; }, {}}, problem, plan, prediction);
-  if (use.ranks.empty()) return "";
+  std::vector<bool> shares;        // by unit
   std::vector<std::string> units;  // that hold what others hold, too
   std::set<int> weights;
-  for (const Rank rank : use.ranks) {
-    const auto [unit, member] = PlaceOf(plan, rank);
-    if (member > 0) continue;
-    weights.insert(plan.units[unit].optimizer_weight);
-    units.push_back(
-        absl::StrCat(absl::StrJoin(plan.units[unit].devices, "+"), " ", plan.units[unit].optimizer_weight));
+  std::map<Rank, bool> known;
+  Rank first = 0;
+  for (const Unit& unit : plan.units) {
+    const auto [of_stand_in, is_new] = known.try_emplace(prediction.stand_ins[first], false);
+    if (is_new) of_stand_in->second = !SlicesOf(plan, of_stand_in->first, problem.shape.model).empty();
+    first = first + static_cast<int>(unit.devices.size());
+    shares.push_back(of_stand_in->second);
+    if (!shares.back()) continue;
+    weights.insert(unit.optimizer_weight);
+    units.push_back(absl::StrCat(absl::StrJoin(unit.devices, "+"), " ", unit.optimizer_weight));
   }
+  if (units.empty()) return "";
+  const TechniqueUse use = UseOf({[&](UnitId unit) { return shares[unit.value()]; },
+                                  [](Plan& whole) { whole.shards_optimizer = false; },
+                                  {}},
+                                 problem, plan, prediction);
   return absl::StrCat("units that hold the same parameters share the optimizer's state of them ",
                       weights.size() == 1 ? "evenly" : absl::StrCat("by weights: ", Names(units)), " (",
                       use.Saves(plan), ")");
