@@ -32,7 +32,6 @@ struct UnitSaving {
   ActivationsHome activations_home = ActivationsHome::kDevice;
   bool sequence_parallel = false;  // of units of several devices
 
-  bool saves() const { return *this != UnitSaving{}; }
   void Set(Unit& unit) const;
   friend bool operator==(const UnitSaving&, const UnitSaving&) = default;
 };
