@@ -13,6 +13,7 @@
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/work_bound.h"
 #include "nlohmann/json.hpp"
 #include "runtime/ir/model/parameters.h"
 
@@ -127,6 +128,8 @@ void Report(const std::string& name, const PlanningProblem& problem) {
   std::printf("step_seconds_%s %.4f\n", name.c_str(), plan->step_seconds);
   std::printf("step_seconds_1f1b_%s %.4f\n", name.c_str(), plan->named_step_seconds);
   std::printf("gap_%s %.4f\n", name.c_str(), plan->named_step_seconds / plan->lower_bound_seconds - 1);
+  std::printf("gap_in_any_order_%s %.4f\n", name.c_str(),
+              plan->step_seconds / std::max(plan->busy_seconds, WorkSeconds(problem)) - 1);
   if (static_cast<int>(problem.devices.size()) <= kMostSimulatedWhole) {
     const auto predicted = [&](int most_simulated) {
       return PredictStepSeconds(problem, plan->plan, most_simulated).value_or(0);
