@@ -19,6 +19,7 @@
 #include "coordinator/planner/classes/judge_plans.h"
 #include "coordinator/planner/classes/lower_bound.h"
 #include "coordinator/planner/classes/order_plans.h"
+#include "coordinator/planner/classes/ordered_seconds.h"
 #include "coordinator/planner/classes/site_bound.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/work_bound.h"
@@ -48,7 +49,7 @@ constexpr double kOfUse = 1.03;
 // So many plans whose classes have zones are predicted.
 constexpr size_t kMostZoned = 8;
 // So many bundles of each number are.
-constexpr size_t kMostBundled = 2;
+constexpr size_t kMostBundled = 4;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
 constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
@@ -91,8 +92,13 @@ class Planning {
                    : "; layers in host memory are not allowed, or no device's copies are measured"));
     }
     best_.named_step_seconds = best_.step_seconds;
-    if (problem_.constraints.synthesised_orders)
-      OrderPasses(judge_, Moves(nullptr), std::move(starts_), Bundles(), stop_, best_);
+    if (problem_.constraints.synthesised_orders) {
+      MovesBetween moves = Moves(nullptr);
+      moves.estimate = [&](StageTable& table, const ClassedPlan& plan) {
+        return OrderedSeconds(table, plan);
+      };
+      OrderPasses(judge_, std::move(moves), std::move(starts_), ZonesInOrder(), stop_, best_);
+    }
     TakeSiteIfFaster();
     return std::move(best_);
   }
@@ -210,14 +216,36 @@ class Planning {
     }
   }
 
-  // The same in bundles, for passes in orders of their own.
-  std::vector<ClassedPlan> Bundles() {
-    std::vector<SumModel> sums;
-    for (const DeviceClass& of : classes_)
-      sums.emplace_back(predictor_, std::vector{of}, of.devices, /*least_degree=*/1);
+  // The same, and bundles, for passes in orders of their own.
+  std::vector<ClassedPlan> ZonesInOrder() {
     return Zoned([&](StageTable& table, int bundles) {
-      return PlansOfBundles(table, sums, bundles, most_stages_, kMostBundled, stop_);
+      return PlansOfOrderedZones(table, sums_of_classes_, bundles, most_stages_, kMostBundled, stop_);
     });
+  }
+
+  // What a plan takes at least where passes are in any order: by the sums of each class where all routes are alike.
+  double OrderedSeconds(StageTable& table, const ClassedPlan& plan) {
+    const ShapedRoutes& first = plan.routes[0];
+    int most_micro_batches = 0;
+    bool alike = true;
+    for (const ShapedRoutes& of : plan.routes) {
+      most_micro_batches = std::max(most_micro_batches, of.micro_batches);
+      alike = alike && SameShape(of.shape, first.shape);
+    }
+    if (alike)
+      return OrderedReplicas(table, sums_of_classes_, plan.replicas())
+          .LeastSeconds(first.shape, most_micro_batches);
+    const auto most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(plan.replicas())));
+    const SumModel& sums = SumsOf(sums_, classes_, most, 1);
+    double seconds = 0, longest_seconds = 0;
+    for (const ShapedRoutes& of : plan.routes)
+      longest_seconds = std::max(longest_seconds, sums.LongestStreamSeconds(table, of.shape));
+    for (const ShapedRoutes& of : plan.routes) {
+      seconds = std::max(seconds, LeastOrderedSeconds(table, of.shape, of.micro_batches,
+                                                      sums.FirstForwardSeconds(table, of.shape),
+                                                      sums.AfterSeconds(table, of.shape, longest_seconds)));
+    }
+    return seconds;
   }
 
   // What `plans_of` finds for numbers of routes that are worth it, the best estimate first.
@@ -550,6 +578,7 @@ class Planning {
   // Of all classes and degrees, by replicas.
   std::map<int, std::unique_ptr<StageTable>> tables_;
   SumModels sums_;
+  SumsOfClasses sums_of_classes_{predictor_, classes_};
   const Resources resources_{problem_, classes_};
   std::vector<JudgedPlan> starts_;  // whose kinds are those of `tables_`
   std::vector<RouteShape> known_shapes_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/classes/ordered_seconds.h"
 #include "runtime/base/stop_flag.h"
 
 namespace medley {
@@ -47,14 +48,14 @@ bool IsFaster(const Zones& a, const Zones& b) { return a.seconds < b.seconds; }
 class ZoneSearch {
  public:
   // `sums`: null, or those of bundles.
-  ZoneSearch(StageTable& table, const std::vector<SumModel>* sums, int routes, int most_stages,
+  ZoneSearch(StageTable& table, SumsOfClasses* sums, int routes, int most_stages,
              const std::atomic<bool>* stop)
       : table_(table),
-        sums_(sums),
         routes_(routes),
         most_stages_(most_stages),
         stop_(stop),
         kinds_of_(table.classes().size()) {
+    if (sums != nullptr) ordered_.emplace(table, *sums, routes);
     for (int k = 0; k < static_cast<int>(table.kinds().size()); ++k) {
       const StageKind& kind = table.kinds()[k];
       if (DevicesOfRoute(kind.device_class) >= kind.degree) kinds_of_[kind.device_class].push_back(k);
@@ -102,7 +103,7 @@ class ZoneSearch {
         for (const int width : kWidths) {
           if (Stopped()) return {};
           for (const bool side_by_side : {false, true}) {
-            if (side_by_side && sums_ == nullptr) continue;
+            if (side_by_side && !ordered_) continue;
             Zones zones{size, {}};
             for (const int c : order) {
               zones.front_to_back.push_back({c, WidestOf(c, width)});
@@ -159,7 +160,7 @@ class ZoneSearch {
     };
     for (size_t z = 0; z < zones.front_to_back.size(); ++z) {
       const int own = zones.front_to_back[z].kind;
-      if (sums_ != nullptr && own != kLeftOut) {
+      if (ordered_ && own != kLeftOut) {
         const int stages = StagesOf(zones.front_to_back[z]),
                   most = std::min(most_stages_, MostStagesOf(zones.front_to_back[z]));
         int& others = next.front_to_back[z].stages;
@@ -205,11 +206,10 @@ class ZoneSearch {
     }
     if (shape.stages.empty() || static_cast<int>(shape.stages.size()) > most_stages_) return std::nullopt;
     // Each of its routes has a micro-batch.
-    if (sums_ != nullptr &&
-        (units > kMostUnits || shape.routes() > std::min(kMostTurns, MicroBatches(shape) - 1)))
+    if (ordered_ && (units > kMostUnits || shape.routes() > std::min(kMostTurns, MicroBatches(shape) - 1)))
       return std::nullopt;
     if (!DealLayers(table_, shape) || !FitWithLeast(table_, shape)) return std::nullopt;
-    if (sums_ != nullptr) ShiftLayers(shape);
+    if (ordered_) ShiftLayers(shape);
     return shape;
   }
 
@@ -220,50 +220,31 @@ class ZoneSearch {
     return (problem.shape.global_batch_sequences + at_once - 1) / at_once;
   }
 
+  // In any order of passes.
+  double OrderedSeconds(const RouteShape& shape) {
+    return ordered_->LeastSeconds(shape, MicroBatches(shape));
+  }
+
   double Seconds(const Zones& zones) {
     const std::optional<RouteShape> shape = ShapeOf(zones);
     if (!shape) return kNever;
-    if (sums_ != nullptr) return SecondsOfWork(*shape);
+    if (ordered_) return OrderedSeconds(*shape);
     return RouteClock(table_, *shape)
         .Seconds(MicroBatches(*shape), std::vector<double>(shape->stages.size(), 0));
   }
 
-  // Before its first forward a unit waits for those of the stages before it, and behind its last backward these have theirs, and it
-  // its sums.
-  double SecondsOfWork(const RouteShape& shape) const {
-    const int micro_batches = MicroBatches(shape);
-    double forwards = 0, backwards = 0, seconds = 0;  // of the stages before
-    for (size_t s = 0; s < shape.stages.size(); ++s) {
-      const StageForm& stage = shape.stages[s];
-      if (s > 0) {
-        const double message = table_.LeastMessageSeconds(shape.stages[s - 1].kind, stage.kind, shape.size);
-        forwards += message;
-        backwards += message;
-      }
-      const SumModel& sums = (*sums_)[table_.kinds()[stage.kind].device_class];
-      const RouteShape alone{shape.size, {stage}};
-      const double forward = table_.ForwardSeconds(stage), backward = table_.BackwardSeconds(stage);
-      const int turns = (micro_batches + stage.units - 1) / stage.units;
-      seconds = std::max(seconds, std::max(forwards, sums.FirstForwardSeconds(table_, alone)[0] - forward) +
-                                      turns * (forward + backward) +
-                                      std::max(backwards, sums.AfterSeconds(table_, alone, 0)[0]));
-      forwards += forward;
-      backwards += backward;
-    }
-    return seconds;
-  }
-
   // Layers that make it faster where they are one stage further.
   void ShiftLayers(RouteShape& shape) {
-    double seconds = SecondsOfWork(shape);
+    double seconds = OrderedSeconds(shape);
     const auto shift = [&] {
-      for (size_t s = 0; s + 1 < shape.stages.size(); ++s) {
-        for (const auto& [from, to] : {std::pair(s, s + 1), std::pair(s + 1, s)}) {
+      for (size_t from = 0; from < shape.stages.size(); ++from) {
+        for (size_t to = 0; to < shape.stages.size(); ++to) {
+          if (to == from) continue;
           RouteShape next = shape;
           if (--next.stages[from].layers < (from > 0 && from + 1 < shape.stages.size() ? 1 : 0)) continue;
           ++next.stages[to].layers;
           if (!table_.FitWithLeast(next.stages[from]) || !table_.FitWithLeast(next.stages[to])) continue;
-          const double next_seconds = SecondsOfWork(next);
+          const double next_seconds = OrderedSeconds(next);
           if (next_seconds >= kFaster * seconds) continue;
           shape = std::move(next);
           seconds = next_seconds;
@@ -284,22 +265,21 @@ class ZoneSearch {
     int apart = 0;
     for (const StageForm& stage : shape->stages) apart = std::gcd(apart, stage.units);
     for (StageForm& stage : shape->stages) stage.units /= apart;
-    if (sums_ != nullptr && !shape->is_bundle()) return {};
     const RouteClock clock(table_, *std::move(shape));
     const std::vector<double> no_sums(clock.shape().stages.size(), 0);
     ClassedPlan plan = DealMicroBatches({{&clock, &no_sums, apart * routes_}},
                                         table_.problem().shape.global_batch_sequences, 1e-6);
-    if (sums_ != nullptr) plan.estimated_seconds = zones.seconds;
+    if (ordered_) plan.estimated_seconds = zones.seconds;
     return plan;
   }
 
   StageTable& table_;
-  const std::vector<SumModel>* const sums_;
   const int routes_;
   const int most_stages_;
   const std::atomic<bool>* const stop_;
   std::vector<std::vector<int>> kinds_of_;  // of each class, that a route has devices for
   std::vector<int> classes_;                // that have one
+  std::optional<OrderedReplicas> ordered_;  // none: under 1F1B, and no bundles
 };
 
 }  // namespace
@@ -309,8 +289,8 @@ std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_st
   return ZoneSearch(table, /*sums=*/nullptr, routes, most_stages, stop).Run(most_plans);
 }
 
-std::vector<ClassedPlan> PlansOfBundles(StageTable& table, const std::vector<SumModel>& sums, int bundles,
-                                        int most_stages, size_t most_plans, const std::atomic<bool>* stop) {
+std::vector<ClassedPlan> PlansOfOrderedZones(StageTable& table, SumsOfClasses& sums, int bundles, int most_stages,
+                                        size_t most_plans, const std::atomic<bool>* stop) {
   return ZoneSearch(table, &sums, bundles, most_stages, stop).Run(most_plans);
 }
 

@@ -17,13 +17,14 @@ namespace medley {
 std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_stages, size_t most_plans,
                                       const std::atomic<bool>* stop);
 
-// The same of bundles (RouteShape), so many of which are all alike, for passes in any order: a class has fewer stages, and several units side
-// by side on each. Of whole layers and whole devices on each route much is left over where classes are unlike in number and speed; of
-// several units' turns on the same layers less is, but then each has more layers to sum. `sums`: over each class (StageTable::classes).
+// The same for passes in any order, and also of bundles (RouteShape), so many of which are all alike: a class has fewer stages, and several
+// units side by side on each. Of whole layers and whole devices on each route much is left over where classes are unlike in number and
+// speed; of several units' turns on the same layers less is, but then each has more layers to sum. `sums`: over each class
+// (StageTable::classes).
 //
-// Estimated by the work of units, by what stands before and behind it, and by the sums and gathers that this does not hide.
-std::vector<ClassedPlan> PlansOfBundles(StageTable& table, const std::vector<SumModel>& sums, int bundles,
-                                        int most_stages, size_t most_plans, const std::atomic<bool>* stop);
+// Estimated by what they take in any order, with their sums (OrderedReplicas).
+std::vector<ClassedPlan> PlansOfOrderedZones(StageTable& table, SumsOfClasses& sums, int bundles, int most_stages,
+                                        size_t most_plans, const std::atomic<bool>* stop);
 
 // Numbers of routes that are worth such plans, the most first: of each octave those with which most of what the devices do is used.
 // `rates`: what all devices of each class do together.

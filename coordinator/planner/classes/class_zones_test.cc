@@ -134,20 +134,18 @@ TEST_CASE("routes are alike, each class has layers of its own, and the whole bat
 }
 
 TEST_CASE(
-    "bundles have units side by side, meet in no other, and do the whole batch with the devices there are") {
-  int found = 0;
+    "bundles have units side by side, meet in no other, and with zones do the whole batch on what there is") {
+  int bundled = 0, in_zones = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     Cluster cluster(seed, 18);
     AlikeRoutePredictor predictor(cluster.problem);
-    std::vector<SumModel> sums;
-    for (const DeviceClass& of : cluster.table.classes())
-      sums.emplace_back(predictor, std::vector{of}, of.devices, /*least_degree=*/1);
+    SumsOfClasses sums(predictor, cluster.table.classes());
     const int bundles = 1 + static_cast<int>(seed % 4);
     INFO("seed " << seed << ", " << bundles << " bundles");
-    for (const ClassedPlan& plan : PlansOfBundles(cluster.table, sums, bundles, kMostStages, 4, nullptr)) {
-      ++found;
+    for (const ClassedPlan& plan :
+         PlansOfOrderedZones(cluster.table, sums, bundles, kMostStages, 4, nullptr)) {
       const RouteShape& shape = plan.routes[0].shape;
-      CHECK(shape.is_bundle());
+      ++(shape.is_bundle() ? bundled : in_zones);
       int sequences = 0, layers = 0, apart = 0, units_behind = 0;
       for (const ShapedRoutes& of : plan.routes) {
         CHECK(SameShape(of.shape, shape));
@@ -169,7 +167,8 @@ TEST_CASE(
       for (size_t c = 0; c < taken.size(); ++c) CHECK(taken[c] <= cluster.table.classes()[c].devices);
     }
   }
-  CHECK(found >= 40);
+  CHECK(bundled >= 40);
+  CHECK(in_zones >= 20);
 }
 
 TEST_CASE("a bundle takes what its busiest units compute, with what comes before and behind it") {

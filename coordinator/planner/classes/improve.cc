@@ -130,23 +130,36 @@ LocalSearch::Candidate LocalSearch::Dealt(Routes routes) {
     timed.push_back({&clock->second, &after.back(), of.routes});
   }
   const int sequences = table.problem().shape.global_batch_sequences;
-  return {DealMicroBatches(timed, sequences, 1e-6), &table};
+  Candidate dealt{DealMicroBatches(timed, sequences, 1e-6), &table};
+  if (moves_.estimate && !dealt.plan.empty())
+    dealt.plan.estimated_seconds = moves_.estimate(table, dealt.plan);
+  return dealt;
 }
 
-// By so many layers, up to half of what there are.
+// By so many layers, up to half of what there are; of few stages one layer goes to any other, too.
 void LocalSearch::AddShifts(const Routes& routes, std::vector<Routes>& all) {
+  constexpr size_t kFewStages = 8;
   for (size_t i = 0; i < routes.size(); ++i) {
     const size_t stages = routes[i].shape.stages.size();
-    for (size_t s = 0; s + 1 < stages; ++s) {
-      for (const bool forwards : {false, true}) {
-        const size_t from = forwards ? s : s + 1, to = forwards ? s + 1 : s;
-        for (int layers = 1; layers <= routes[i].shape.stages[from].layers; layers *= 2) {
-          Routes next = routes;
-          StageForm& giver = next[i].shape.stages[from];
-          giver.layers -= layers;
-          if (giver.layers == 0 && from > 0 && from + 1 < stages) break;
-          next[i].shape.stages[to].layers += layers;
-          all.push_back(std::move(next));
+    // False: there are not as many.
+    const auto shift = [&](size_t from, size_t to, int layers) {
+      Routes next = routes;
+      StageForm& giver = next[i].shape.stages[from];
+      giver.layers -= layers;
+      const bool ends = from == 0 || from + 1 == stages;
+      if (giver.layers < (ends ? 0 : 1)) return false;
+      next[i].shape.stages[to].layers += layers;
+      all.push_back(std::move(next));
+      return true;
+    };
+    for (size_t from = 0; from < stages; ++from) {
+      for (size_t to = 0; to < stages; ++to) {
+        const bool neighbours = from + 1 == to || to + 1 == from;
+        if (neighbours) {
+          for (int layers = 1; shift(from, to, layers); layers *= 2) {
+          }
+        } else if (from != to && stages <= kFewStages) {
+          shift(from, to, 1);
         }
       }
     }

@@ -20,6 +20,8 @@ struct MovesBetween {
   std::function<const SumModel&(int routes, int least_degree)> sums_of;
   // The step; infinite: the plan has no place or does not fit.
   std::function<double(const StageTable&, const ClassedPlan&)> predict;
+  // What is predicted first; none: what takes least under 1F1B.
+  std::function<double(StageTable&, const ClassedPlan&)> estimate;
   const Resources* resources = nullptr;
   int most_routes = 0, most_stages = 0;
 };

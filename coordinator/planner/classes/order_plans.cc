@@ -1,6 +1,10 @@
 #include "coordinator/planner/classes/order_plans.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,11 +15,12 @@
 namespace medley {
 namespace {
 
-// So many plans are looked at, if they are no slower than that under 1F1B; so many of bundles; and so many near the best of them.
-constexpr int kMostOrdered = 14;
-constexpr size_t kMostBundles = 6;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// So many plans are looked at that were judged under 1F1B, if they are not much slower there than the best; so many zones; and so many near
+// the best of them.
+constexpr int kMostOrdered = 14, kMostZones = 8, kMostImproved = 10;
 constexpr double kNearUnordered = 1.1;
-constexpr int kMostImproved = 10;
+constexpr int kFewestToLearnFrom = 3;
 // Orders of long routes take long to find, so of few such plans: of so many micro-batches at stages in all, but of some at least.
 constexpr int kOrderingWork = 30'000, kImprovingWork = 20'000, kFewest = 3;
 // Of plans that take as long, most of which differ by what does not matter, two are looked at.
@@ -40,38 +45,60 @@ std::string Describe(const std::string& orders, const PlanByClass& named, double
   return text;
 }
 
+// In turn, of each power of two of replicas the best that is left: estimates of plans of unlike numbers are off by unlike parts.
+std::vector<ClassedPlan> OfUnlikeReplicas(const std::vector<ClassedPlan>& plans) {
+  std::map<int, int> seen;  // by how many bits the number has
+  std::vector<std::pair<int, const ClassedPlan*>> in_turn;
+  for (const ClassedPlan& plan : plans)
+    in_turn.push_back({seen[std::bit_width(static_cast<unsigned>(plan.replicas()))]++, &plan});
+  std::stable_sort(in_turn.begin(), in_turn.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<ClassedPlan> sorted;
+  for (const auto& [turn, plan] : in_turn) sorted.push_back(*plan);
+  return sorted;
+}
+
 }  // namespace
 
 void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> plans,
-                 const std::vector<ClassedPlan>& bundles, const std::atomic<bool>* stop, PlanByClass& best) {
+                 const std::vector<ClassedPlan>& zones, const std::atomic<bool>* stop, PlanByClass& best) {
   const auto stopped = [&] { return IsStopped(stop); };
   const PlanByClass named = best;
   std::stable_sort(plans.begin(), plans.end(), IsFaster);
-  const ClassedPlan* fastest = nullptr;
-  int looked_at = 0, alike = 0, work = 0;
-  double last_seconds = 0;
-  const auto look_at = [&](const ClassedPlan& plan) {
-    const double before = best.step_seconds;
-    judge.OrderedStepSeconds(moves.table_of(plan.replicas()), plan);
-    if (best.step_seconds < before) fastest = &plan;
+  std::optional<ClassedPlan> fastest;
+  int looked_at = 0;
+  // Of those so far, the least part by which one took longer than it was estimated to at least.
+  double least_over = kNever;
+  // Those that are not to be faster are passed over.
+  const auto look_at = [&](const std::vector<ClassedPlan>& of, int most) {
+    double last_seconds = 0;
+    int alike = 0, of_these = 0, work = 0;
+    for (const ClassedPlan& plan : of) {
+      if (stopped() || of_these == most) break;
+      const double over = looked_at + of_these < kFewestToLearnFrom ? 1 : std::max(1.0, (1 + least_over) / 2);
+      if (plan.estimated_seconds * over >= best.step_seconds) continue;
+      alike = plan.estimated_seconds < (1 + kAlikeSteps) * last_seconds ? alike + 1 : 1;
+      if (alike > kMostAlike) continue;
+      last_seconds = plan.estimated_seconds;
+      work += PassesOf(plan);
+      if (work > kOrderingWork && of_these >= kFewest) break;
+      ++of_these;
+      const double before = best.step_seconds;
+      const double seconds = judge.OrderedStepSeconds(moves.table_of(plan.replicas()), plan);
+      least_over = std::min(least_over, seconds / plan.estimated_seconds);
+      if (best.step_seconds < before) fastest = plan;
+    }
+    looked_at += of_these;
   };
-  for (const JudgedPlan& plan : plans) {
-    alike = plan.step_seconds < (1 + kAlikeSteps) * last_seconds ? alike + 1 : 1;
-    if (alike > kMostAlike) continue;
-    last_seconds = plan.step_seconds;
-    if (stopped() || looked_at == kMostOrdered || plan.step_seconds > kNearUnordered * named.step_seconds)
-      break;
-    work += PassesOf(plan.plan);
-    if (work > kOrderingWork && looked_at >= kFewest) break;
-    ++looked_at;
-    look_at(plan.plan);
+  look_at(OfUnlikeReplicas(zones), kMostZones);
+  std::vector<ClassedPlan> unordered;
+  for (JudgedPlan& plan : plans) {
+    if (plan.step_seconds > kNearUnordered * named.step_seconds) break;
+    plan.plan.estimated_seconds = moves.estimate(moves.table_of(plan.plan.replicas()), plan.plan);
+    unordered.push_back(std::move(plan.plan));
   }
-  for (size_t i = 0; i < std::min(bundles.size(), kMostBundles) && !stopped(); ++i) {
-    if (bundles[i].estimated_seconds >= best.step_seconds) break;
-    ++looked_at;
-    look_at(bundles[i]);
-  }
-  if (fastest != nullptr) {
+  look_at(unordered, kMostOrdered);
+  if (fastest) {
     moves.predict = [&](const StageTable& table, const ClassedPlan& plan) {
       return judge.OrderedStepSeconds(table, plan);
     };

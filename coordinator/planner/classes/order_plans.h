@@ -8,12 +8,12 @@
 
 namespace medley {
 
-// Has passes of the fastest of `plans`, which were judged under 1F1B, and of `bundles`, which are estimated for any order, the best first, in
-// other orders (RouteOrders), and looks for better plans near the
-// fastest of those: which plan is best depends on the order. `best`, where `judge` keeps plans, becomes the fastest of all if that gains
-// more than kLeastGain over what it was, and stays what it was if not; its `orders` say what came of it. `moves`: its `predict` is not
-// asked. Deterministic, unless it is stopped.
+// Has passes of `zones`, which are estimated for any order, the best first, and of the fastest of `plans`, which were judged under 1F1B, in
+// other orders (RouteOrders), and looks for better plans near the fastest of those: which plan is best depends on the order. `best`,
+// where `judge` keeps plans, becomes the fastest of all if that gains more than kLeastGain over what it was, and stays what it was if not;
+// its `orders` say what came of it. `moves`: its `predict` is not asked; its `estimate` is of any order. Deterministic, unless it
+// is stopped.
 void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> plans,
-                 const std::vector<ClassedPlan>& bundles, const std::atomic<bool>* stop, PlanByClass& best);
+                 const std::vector<ClassedPlan>& zones, const std::atomic<bool>* stop, PlanByClass& best);
 
 }  // namespace medley

@@ -91,6 +91,7 @@ void StageTable::AddPasses(StageKind& kind, const DeviceCost& cost, bool by_rows
     const RowCounts rows = {all_rows, by_rows ? RowsOfMember(all_rows, kind.degree, 0).size() : all_rows};
     StageKind::Passes& passes = kind.passes[by_rows ? 1 : 0].emplace_back();
     passes.times = cost.times[size];
+    passes.layer_deferred = DeferredBytes(local, {BlockOfLayer(0), BlockOfLayer(1)}, rows, cost.activations);
     passes.embedding_kept = StashBytes(local, model.embedding_block(), rows, cost.activations);
     for (const Recompute recompute : kRecomputesByTime) {
       const int at = static_cast<int>(recompute);
@@ -253,6 +254,14 @@ double StageTable::BackwardSeconds(const StageForm& stage) const {
   return stored > 0 ? std::max(computed, stored - ForwardSeconds(stage)) : computed;
 }
 
+double StageTable::WeightGradientSeconds(const StageForm& stage) const {
+  if (stage.saving.recompute != Recompute::kNone) return 0;
+  const BlockTimes& times = kinds_[stage.kind].PassesOf(stage.saving, stage.size).times;
+  return stage.layers * times.layer.weight_gradient_seconds +
+         (stage.first ? times.embedding.weight_gradient_seconds : 0) +
+         (stage.from_end == 1 ? times.head.weight_gradient_seconds : 0);
+}
+
 // In each period of 1F1B one micro-batch's go there and those of another come back, beside all that is computed.
 double StageTable::StoredActivationsSeconds(const StageForm& stage) const {
   if (stage.saving.activations_home == ActivationsHome::kDevice || scope_.of_bounds ||
@@ -333,13 +342,37 @@ RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage) {
   return MemoryOf(LocalModel(model, kind.shares[0]), problem_.shape.sequence, chunk, sequences, buffers);
 }
 
-bool StageTable::Fits(const StageForm& stage) {
+RankMemory StageTable::MemoryOf(const StageForm& stage) {
   const StageKind& kind = kinds_[stage.kind];
   RankMemory memory = memories_.Of(kind, stage);
   // A bound takes what others hold for as little as it can be.
   const int windows = scope_.of_bounds ? 0 : stage.saving.window_layers;
   memory.optimizer =
       OptimizerBytes(memory.optimizer, windows, kind.layer, layers_summed_alone_, optimizer_share(stage));
+  return memory;
+}
+
+StageKeeping StageTable::KeepingOf(const StageForm& stage) {
+  const StageKind& kind = kinds_[stage.kind];
+  const StageKind::Passes& passes = kind.PassesOf(stage.saving, stage.size);
+  const RankMemory memory = MemoryOf(stage);
+  const auto bytes = [](Bytes of) { return static_cast<double>(of.value); };
+  StageKeeping keeping;
+  keeping.kept_bytes = stage.layers * bytes(passes.layer_kept[static_cast<int>(stage.saving.recompute)]) +
+                       (stage.first ? bytes(passes.embedding_kept) : 0);
+  keeping.limit_bytes = bytes(LeftFor(memory, kind.room) - memory.total()) + bytes(memory.activations);
+  const double beside = stage.layers * bytes(passes.layer_deferred);
+  if (stage.saving.activations_home == ActivationsHome::kHost && Saves(stage.saving, stage)) {
+    keeping.limit_bytes -= (kFewestFromEndToStore - 1) * keeping.kept_bytes;
+    keeping.kept_bytes = 0;
+  }
+  keeping.deferred_bytes = keeping.kept_bytes + beside;
+  return keeping;
+}
+
+bool StageTable::Fits(const StageForm& stage) {
+  const StageKind& kind = kinds_[stage.kind];
+  const RankMemory memory = MemoryOf(stage);
   // Of layers that live there MayLiveOnHost asks.
   const bool has_room_on_host = stage.saving.window_layers > 0 || kind.host_memory == Bytes{0} ||
                                 memory.host <= kind.host_memory || scope_.of_bounds;

@@ -35,6 +35,8 @@ struct StageKind {
     std::array<double, kRecomputes> layer_recompute_seconds;
     std::array<Bytes, kRecomputes> layer_kept;
     Bytes embedding_kept;
+    // Of a layer, beside that, from the gradient of its input to that of its weights where these are passes of their own.
+    Bytes layer_deferred;
   };
   std::array<std::vector<Passes>, 2> passes;
   // Without windows, from what takes layers the least time to what takes the most; by size.
@@ -75,6 +77,12 @@ struct StageForm {
   int from_end = 1;
   UnitSaving saving;
   int units = 1;  // that hold it side by side, and take micro-batches in turn
+};
+
+// Of a micro-batch on a stage whose passes may be in any order: what is kept until the gradient of the input is made, and then until that
+// of the weights is, and how much there may be of both at once.
+struct StageKeeping {
+  double kept_bytes = 0, deferred_bytes = 0, limit_bytes = 0;
 };
 
 // What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
@@ -122,6 +130,8 @@ class StageTable {
 
   double ForwardSeconds(const StageForm& stage) const;   // with copies that take longer
   double BackwardSeconds(const StageForm& stage) const;  // likewise, and with what it recomputes
+  // Of that, gradients of weights, which may be put off where nothing is recomputed; without copies.
+  double WeightGradientSeconds(const StageForm& stage) const;
   double PassSeconds(const StageForm& stage) const { return ForwardSeconds(stage) + BackwardSeconds(stage); }
   // Of that, what a micro-batch has to wait for: a stage that waits for a gradient makes its last layer again meanwhile.
   double WaySeconds(const StageForm& stage) const;
@@ -140,6 +150,8 @@ class StageTable {
 
   // The most layers that fit of such a stage with none on its host, whatever it has; -1: not even a stage without any.
   int MostLayers(StageForm stage);
+  // Beside all that the first rank has of it otherwise.
+  StageKeeping KeepingOf(const StageForm& stage);
   bool layers_on_hosts() const { return scope_.layers_on_hosts; }
   // What such a stage may do without windows, whatever layers it has, what takes the least time first, and the most layers that then
   // fit; none with which no more fit than with one before.
@@ -158,6 +170,8 @@ class StageTable {
   // What part of an activation takes from a kind's first device to another one.
   double TransferSecondsTo(const StageKind& receiver, int device, const StageKind& sender, double bytes,
                            const SharedWays& ways) const;
+  // Of the first rank, with its share of the optimizer's state.
+  RankMemory MemoryOf(const StageForm& stage);
   bool Fits(const StageForm& stage);
   bool MayLiveOnHost(const StageForm& stage) const;
   // The most windows that fit; 0: not even the fewest, or its layers may not live there.

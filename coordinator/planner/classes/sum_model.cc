@@ -1,6 +1,7 @@
 #include "coordinator/planner/classes/sum_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "runtime/ir/model/parameters.h"
@@ -137,6 +138,16 @@ std::vector<double> SumModel::FirstForwardSeconds(const StageTable& table, const
     seconds.push_back(bucket > 0 ? std::max(bucket + forward, stream + forward * bucket / stream) : 0);
   }
   return seconds;
+}
+
+const SumModel& SumsOfClasses::Of(int device_class, int units, int degree) {
+  const DeviceClass& of = classes_[device_class];
+  const int members = std::min(std::max(1, of.devices / degree),
+                               static_cast<int>(std::bit_ceil(static_cast<unsigned>(units))));
+  const std::tuple key = {device_class, members, degree};
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  return known_.try_emplace(key, predictor_, std::vector{of}, members, degree).first->second;
 }
 
 }  // namespace medley

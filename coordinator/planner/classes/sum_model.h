@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "coordinator/planner/classes/route_shape.h"
@@ -45,6 +47,21 @@ class SumModel {
   int later_layer_ = 0;  // the least of those
   const int least_degree_;
   int64_t bucket_elements_ = 0;
+};
+
+// The same over one class by itself, where it holds the same blocks in all replicas. Made as they are asked for.
+class SumsOfClasses {
+ public:
+  SumsOfClasses(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes)
+      : predictor_(predictor), classes_(classes) {}
+
+  // Of about so many units of some degree.
+  const SumModel& Of(int device_class, int units, int degree);
+
+ private:
+  AlikeRoutePredictor& predictor_;
+  const std::vector<DeviceClass>& classes_;
+  std::map<std::tuple<int, int, int>, SumModel> known_;
 };
 
 }  // namespace medley
