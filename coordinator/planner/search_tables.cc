@@ -95,9 +95,8 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size, Reduc
 // Whether layers that live in the memory of the device's host may leave too little for others'.
 bool SearchTables::HostMayBind(int device) const {
   const DeviceCost& cost = problem_.devices[device];
-  if (!saving_.homes_layers || cost.host_memory == Bytes{0} || cost.host < 0) return false;
-  const auto on_host = std::count_if(problem_.devices.begin(), problem_.devices.end(),
-                                     [&](const DeviceCost& other) { return other.host == cost.host; });
+  if (!saving_.homes_layers || cost.host_memory == Bytes{0}) return false;
+  const int on_host = DevicesOnHostOf(problem_, cost);
   const int layers = problem_.shape.model.layers;
   return on_host > 1 && on_host * HomeBytes(problem_.shape.model, WholeModel(problem_.shape.model), layers) >
                             cost.host_memory;

@@ -1,6 +1,7 @@
 #include "coordinator/predictor/cost_model.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -25,6 +26,17 @@ bool ComputesOnCores(const DeviceCost& device) { return device.cores > 0; }
 double SlowdownBeside(const DeviceCost& device, double shared, int others) {
   if (device.shared_with <= 0) return 1;
   return 1 + (shared - 1) * std::min(others, device.shared_with) / device.shared_with;
+}
+
+int DevicesOnHostOf(const PlanningProblem& problem, const DeviceCost& device) {
+  if (device.host < 0) return 1;
+  return static_cast<int>(std::count_if(problem.devices.begin(), problem.devices.end(),
+                                        [&](const DeviceCost& other) { return other.host == device.host; }));
+}
+
+double HostBytesFor(const PlanningProblem& problem, const DeviceCost& device) {
+  if (device.host_memory == Bytes{0}) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(device.host_memory.value) / DevicesOnHostOf(problem, device);
 }
 
 double PricePerHour(const PlanningProblem& problem, const Plan& plan) {

@@ -126,6 +126,11 @@ struct PlanningProblem {
   std::optional<SharedWays> ways;
 };
 
+// How many devices of the problem are on the host of one of them, itself included; 1 where that is not known.
+int DevicesOnHostOf(const PlanningProblem& problem, const DeviceCost& device);
+// What a device may have of its host's memory, an equal part of it; infinite: it is not known.
+double HostBytesFor(const PlanningProblem& problem, const DeviceCost& device);
+
 // The device of that name; null: the problem has none.
 const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name);
 

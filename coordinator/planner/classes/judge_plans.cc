@@ -24,12 +24,6 @@ constexpr char kBlocksSideBySide[] = ", the same blocks side by side";
 // What passes may be in beside 1F1B's order.
 constexpr Schedule kOrders[] = {Schedule::kListed, Schedule::kZeroBubbleH1, Schedule::kGPipe};
 
-int DevicesOfHost(const PlanningProblem& problem, const DeviceCost& of) {
-  if (of.host < 0) return 1;
-  return static_cast<int>(std::count_if(problem.devices.begin(), problem.devices.end(),
-                                        [&](const DeviceCost& device) { return device.host == of.host; }));
-}
-
 std::string DescribeSaving(const UnitSaving& saving) {
   return absl::StrCat(
       saving.recompute == Recompute::kNone ? "" : " again",
@@ -96,9 +90,7 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
       const DeviceCost& device = problem.devices[predictor_.DeviceNamed(DeviceOf(alone, rank))];
       const double part = alone.units[s].lives_on_host() ? (1 + optimizer_share) / 2 : 1,
                    needed = part * static_cast<double>(memory.host.value);
-      if (device.host_memory > Bytes{0} &&
-          needed * DevicesOfHost(problem, device) > static_cast<double>(device.host_memory.value))
-        return false;
+      if (needed > HostBytesFor(problem, device)) return false;
     }
   }
   return true;

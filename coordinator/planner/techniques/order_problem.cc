@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "coordinator/planner/techniques/stage_buffers.h"
@@ -115,15 +114,6 @@ struct Keeping {
   std::vector<OfVisit> visits;
   double left_bytes = 0;
 };
-
-// What a device may have of its host's memory: an equal part; infinite: not known.
-double HostBytesFor(const PlanningProblem& problem, const DeviceCost& of) {
-  if (of.host_memory == Bytes{0}) return std::numeric_limits<double>::infinity();
-  const auto beside =
-      std::count_if(problem.devices.begin(), problem.devices.end(),
-                    [&](const DeviceCost& device) { return of.host >= 0 && device.host == of.host; });
-  return static_cast<double>(of.host_memory.value) / static_cast<double>(std::max<std::ptrdiff_t>(1, beside));
-}
 
 // Of a unit that stores what its forwards keep: on the device that takes a few buffers of each range, however many micro-batches are
 // under way, and between the gradients of one its own; in host memory it takes as much as it is. What is kept of a micro-batch is then
