@@ -196,7 +196,7 @@ void LocalSearch::AddExchanges(StageTable& table, const Routes& routes, std::vec
           ShapedRoutes one = routes[i], other = routes[j];
           one.routes = other.routes = count;
           if (i == j) {
-            std::swap(one.shape.stages[a].kind, one.shape.stages[b].kind);
+            std::swap(one.shape.stages[a], one.shape.stages[b]);
             add(Merged(rest), {one});
             continue;
           }

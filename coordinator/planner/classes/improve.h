@@ -20,7 +20,7 @@ struct MovesBetween {
   std::function<const SumModel&(int routes, int least_degree)> sums_of;
   // The step; infinite: the plan has no place or does not fit.
   std::function<double(const StageTable&, const ClassedPlan&)> predict;
-  // What is predicted first; none: what takes least under 1F1B.
+  // By which plans are predicted first, of passes in any order; none: by what they take under 1F1B.
   std::function<double(StageTable&, const ClassedPlan&)> estimate;
   const Resources* resources = nullptr;
   int most_routes = 0, most_stages = 0;
@@ -28,8 +28,8 @@ struct MovesBetween {
 
 // Local search over predicted plans. Shapes are priced one by one, by what sums take on average; what a plan's own routes sum
 // with whom only its prediction knows. So plans near the best ones are predicted, too:
-// - layers go from a stage to its neighbour;
-// - a stage changes places with one of another shape that is of another kind, or is of another kind that has devices left;
+// - layers go from a stage to its neighbour, of few stages one to any other;
+// - a stage changes places with one of its own or of another shape that is of another kind, or is of another kind that has devices left;
 // - routes are folded, each two stages of a kind to one of twice as many routes, and unfolded;
 // - two stages of a class that follow each other become one of twice as many devices, and the other way round;
 // - all stages get twice or half the devices, for half or twice as many routes;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -65,7 +64,7 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
   const auto stopped = [&] { return IsStopped(stop); };
   const PlanByClass named = best;
   std::stable_sort(plans.begin(), plans.end(), IsFaster);
-  std::optional<ClassedPlan> fastest;
+  JudgedPlan fastest{{}, kNever};
   int looked_at = 0;
   // Of those so far, the least part by which one took longer than it was estimated to at least.
   double least_over = kNever;
@@ -83,10 +82,9 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
       work += PassesOf(plan);
       if (work > kOrderingWork && of_these >= kFewest) break;
       ++of_these;
-      const double before = best.step_seconds;
       const double seconds = judge.OrderedStepSeconds(moves.table_of(plan.replicas()), plan);
       least_over = std::min(least_over, seconds / plan.estimated_seconds);
-      if (best.step_seconds < before) fastest = plan;
+      if (seconds < fastest.step_seconds) fastest = {plan, seconds};
     }
     looked_at += of_these;
   };
@@ -98,13 +96,14 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
     unordered.push_back(std::move(plan.plan));
   }
   look_at(unordered, kMostOrdered);
-  if (fastest) {
+  // Also if plans under 1F1B are faster than that one.
+  if (fastest.step_seconds < kNever) {
     moves.predict = [&](const StageTable& table, const ClassedPlan& plan) {
       return judge.OrderedStepSeconds(table, plan);
     };
     LocalSearch(std::move(moves), stop)
-        .ImproveFrom(*fastest, best.step_seconds,
-                     std::clamp(kImprovingWork / PassesOf(*fastest), kFewest, kMostImproved));
+        .ImproveFrom(fastest.plan, fastest.step_seconds,
+                     std::clamp(kImprovingWork / PassesOf(fastest.plan), kFewest, kMostImproved));
   }
   if (!stopped()) judge.CutIntoRanges();
   if (best.step_seconds <= (1 - kLeastGain) * named.step_seconds) {
