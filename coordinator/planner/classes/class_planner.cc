@@ -94,8 +94,9 @@ class Planning {
     best_.named_step_seconds = best_.step_seconds;
     if (problem_.constraints.synthesised_orders) {
       MovesBetween moves = Moves(nullptr);
-      moves.estimate = [&](StageTable& table, const ClassedPlan& plan) {
-        return OrderedSeconds(table, plan);
+      moves.estimate = [this, sums_of = moves.sums_of](StageTable& table, const ClassedPlan& plan) {
+        return LeastOrderedSeconds(table, sums_of_classes_, sums_of(plan.replicas(), /*least_degree=*/1),
+                                   plan);
       };
       OrderPasses(judge_, std::move(moves), std::move(starts_), ZonesInOrder(), stop_, best_);
     }
@@ -221,31 +222,6 @@ class Planning {
     return Zoned([&](StageTable& table, int bundles) {
       return PlansOfOrderedZones(table, sums_of_classes_, bundles, most_stages_, kMostBundled, stop_);
     });
-  }
-
-  // What a plan takes at least where passes are in any order: by the sums of each class where all routes are alike.
-  double OrderedSeconds(StageTable& table, const ClassedPlan& plan) {
-    const ShapedRoutes& first = plan.routes[0];
-    int most_micro_batches = 0;
-    bool alike = true;
-    for (const ShapedRoutes& of : plan.routes) {
-      most_micro_batches = std::max(most_micro_batches, of.micro_batches);
-      alike = alike && SameShape(of.shape, first.shape);
-    }
-    if (alike)
-      return OrderedReplicas(table, sums_of_classes_, plan.replicas())
-          .LeastSeconds(first.shape, most_micro_batches);
-    const auto most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(plan.replicas())));
-    const SumModel& sums = SumsOf(sums_, classes_, most, 1);
-    double seconds = 0, longest_seconds = 0;
-    for (const ShapedRoutes& of : plan.routes)
-      longest_seconds = std::max(longest_seconds, sums.LongestStreamSeconds(table, of.shape));
-    for (const ShapedRoutes& of : plan.routes) {
-      seconds = std::max(seconds, LeastOrderedSeconds(table, of.shape, of.micro_batches,
-                                                      sums.FirstForwardSeconds(table, of.shape),
-                                                      sums.AfterSeconds(table, of.shape, longest_seconds)));
-    }
-    return seconds;
   }
 
   // What `plans_of` finds for numbers of routes that are worth it, the best estimate first.

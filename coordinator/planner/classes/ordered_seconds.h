@@ -3,6 +3,7 @@
 #include <tuple>
 #include <vector>
 
+#include "coordinator/planner/classes/deal_micro_batches.h"
 #include "coordinator/planner/classes/sum_model.h"
 
 namespace medley {
@@ -28,6 +29,10 @@ struct OrderedStage {
 double LeastOrderedSeconds(StageTable& table, const RouteShape& shape, int micro_batches,
                            const std::vector<double>& first_forward_seconds,
                            const std::vector<double>& after_seconds);
+
+// The same of a plan: by the sums of each class where all routes are alike, else by those of all classes.
+double LeastOrderedSeconds(StageTable& table, SumsOfClasses& sums_of_classes, const SumModel& sums,
+                           const ClassedPlan& plan);
 
 // The same of so many replicas that are all so: their layers are summed over one class each. Of many shapes; references must outlive it.
 class OrderedReplicas {
