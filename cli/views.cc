@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/text_table.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/some_names.h"
 #include "runtime/wire/enum_names.h"
 #include "runtime/wire/json_message.h"
 
@@ -41,7 +42,7 @@ std::string DevicesOf(const v1::PlanReport& report) {
   for (const v1::Unit& unit : report.plan().units()) {
     for (const std::string& device : unit.devices()) names.push_back(Printable(device));
   }
-  return absl::StrJoin(names, ", ");
+  return SomeNames(names);
 }
 
 std::string LossOf(const v1::Job& job) {
@@ -68,7 +69,7 @@ std::string EmulatedDevicesOf(const v1::PlanReport& report) {
   for (const v1::DeviceShare& share : report.devices()) {
     if (share.used() && share.emulated()) names.push_back(Printable(share.device()));
   }
-  return absl::StrJoin(names, ", ");
+  return SomeNames(names);
 }
 
 // Those of the used devices that do not compute in what the job says.
@@ -78,8 +79,7 @@ std::string InF32Instead(const v1::PlanReport& report) {
     if (share.used() && share.computes_f32_instead()) names.push_back(Printable(share.device()));
   }
   if (names.empty()) return "";
-  return absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " computes" : " compute",
-                      " this job in f32");
+  return absl::StrCat(SomeNames(names), names.size() == 1 ? " computes" : " compute", " this job in f32");
 }
 
 // Rows that differ in nothing but their first column are one: "a/gpu0 and 31 more".

@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/job_beginning.h"
 #include "coordinator/orchestrator/job_time.h"
 #include "coordinator/orchestrator/profile_learning.h"
@@ -13,6 +12,7 @@
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/stop_after.h"
 #include "runtime/base/unix_time.h"
@@ -327,7 +327,7 @@ RunOutcome JobRunner::Run() {
   if (const std::vector<std::string> emulated = EmulatedInUse(planned->report); !emulated.empty()) {
     services_.journal.Log(
         job_id_, "coordinator",
-        absl::StrCat("EMULATED: ", absl::StrJoin(emulated, ", "),
+        absl::StrCat("EMULATED: ", SomeNames(emulated),
                      " take time and compute nothing; losses of this attempt mean nothing"));
   }
   if (services_.planned) {

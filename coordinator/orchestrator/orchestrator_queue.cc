@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/problem/planning_problem.h"
+#include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/cluster_codec.h"
 
@@ -184,8 +184,8 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
       std::set<std::string> users;
       for (const auto& [device, job] : holders) users.insert(job);
       if (users.empty() && !drained_nodes_.empty())
-        return absl::StrCat("waits for a device: drained are ", absl::StrJoin(drained_nodes_, ", "));
-      return absl::StrCat("waits for a device: all are in use by ", absl::StrJoin(users, ", "));
+        return absl::StrCat("waits for a device: drained are ", SomeNames(drained_nodes_));
+      return absl::StrCat("waits for a device: all are in use by ", SomeNames(users));
     }
     if (usable.size() < waiting.least) {
       return absl::StrCat("waits for ", waiting.least, " devices (scheduling.least_devices): ", usable.size(),

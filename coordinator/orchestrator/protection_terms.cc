@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "runtime/base/some_names.h"
 #include "runtime/wire/message_protection_codec.h"
 
 namespace medley {
@@ -27,10 +27,10 @@ absl::StatusOr<v1::JobSpec> WithProtection(v1::JobSpec spec, MessageProtection l
     if (!device.protects_messages) without.insert(device.node);
   }
   if (nodes.size() > 1 && !without.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "communication.message_protection: ", NameOf(protection),
-        ", by the job, the coordinator or a node, and the agents of ", absl::StrJoin(without, ", "),
-        " are of a version that does not know of it; upgrade them, or name other devices"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("communication.message_protection: ", NameOf(protection),
+                     ", by the job, the coordinator or a node, and the agents of ", SomeNames(without),
+                     " are of a version that does not know of it; upgrade them, or name other devices"));
   }
   if (without.empty())
     spec.mutable_communication()->set_message_protection(EncodeMessageProtection(protection));

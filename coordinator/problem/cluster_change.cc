@@ -10,26 +10,18 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "coordinator/problem/cluster_links.h"
+#include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
-constexpr size_t kMostNames = 12;
 constexpr int kMostCores = 65536;  // the numbers of a device's cores are less
 
 template <typename... Parts>
 absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
-std::string Listed(const std::set<std::string>& names) {
-  std::vector<std::string> shown(names.begin(), names.end());
-  if (shown.size() <= kMostNames) return absl::StrJoin(shown, ", ");
-  shown.resize(kMostNames);
-  return absl::StrCat(absl::StrJoin(shown, ", "), " and ", names.size() - kMostNames, " more");
 }
 
 std::vector<AllowedDevice> AllDevices(const Cluster& cluster) {
@@ -197,8 +189,8 @@ std::string DescribeNames(const Cluster& cluster) {
   std::set<std::string> nodes, sites = SitesOf(cluster);
   for (const ClusterNode& node : cluster.nodes) nodes.insert(node.name);
   sites.erase("");
-  return absl::StrCat("there are the kinds ", Listed(KindsOf(cluster)), "; the nodes ", Listed(nodes),
-                      sites.empty() ? "" : absl::StrCat("; the sites ", Listed(sites)));
+  return absl::StrCat("there are the kinds ", SomeNames(KindsOf(cluster)), "; the nodes ", SomeNames(nodes),
+                      sites.empty() ? "" : absl::StrCat("; the sites ", SomeNames(sites)));
 }
 
 bool IsEndOfLinks(const std::string& name, const Cluster& cluster) {
@@ -220,7 +212,7 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
     return device.device->kind == added.kind;
   });
   if (known == devices.end() && !added.like)
-    return Invalid("kind: no device is a \"", added.kind, "\"; there are ", Listed(KindsOf(cluster)));
+    return Invalid("kind: no device is a \"", added.kind, "\"; there are ", SomeNames(KindsOf(cluster)));
   ClusterDevice like = known == devices.end() ? *added.like : *known->device;
   if (added.price_per_hour) like.price_per_hour = *added.price_per_hour;
   if (known != devices.end()) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/some_names.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/gradient_slices.h"
 #include "runtime/ir/program/memory.h"
@@ -23,14 +24,7 @@ constexpr int kStartWeights[] = {1000, kMostOptimizerWeight};
 constexpr int kMostRounds = 100;
 constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
 constexpr double kRounding = 1e-9;
-
-// "a, b", or "a, b, c and 7 others"
-std::string Names(const std::vector<std::string>& names) {
-  constexpr size_t kNamed = 4;
-  if (names.size() <= kNamed) return absl::StrJoin(names, ", ");
-  const std::vector<std::string> first(names.begin(), names.begin() + kNamed - 1);
-  return absl::StrCat(absl::StrJoin(first, ", "), " and ", names.size() - first.size(), " others");
-}
+constexpr size_t kNamed = 4;
 
 // What some of the units of a plan do.
 struct Technique {
@@ -50,7 +44,7 @@ struct TechniqueUse {
   std::string Devices(const Plan& plan) const {
     std::vector<std::string> devices;
     for (const Rank rank : ranks) devices.push_back(DeviceOf(plan, rank));
-    return Names(devices);
+    return SomeNames(devices, kNamed);
   }
   // "saves 1.0 MiB on n/0"
   std::string Saves(const Plan& plan) const {
@@ -130,8 +124,8 @@ std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
                                   {}},
                                  problem, plan, prediction);
   return absl::StrCat("units that hold the same parameters share the optimizer's state of them ",
-                      weights.size() == 1 ? "evenly" : absl::StrCat("by weights: ", Names(units)), " (",
-                      use.Saves(plan), ")");
+                      weights.size() == 1 ? "evenly" : absl::StrCat("by weights: ", SomeNames(units, kNamed)),
+                      " (", use.Saves(plan), ")");
 }
 
 }  // namespace
@@ -317,7 +311,7 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
       devices.push_back(absl::StrCat(DeviceOf(plan, rank), " (", unit.window_layers, " of ",
                                      LayersOf(unit, problem.shape.model), " layers at a time)"));
     }
-    sentences.push_back(absl::StrCat("layers live in host memory on ", Names(devices), " (",
+    sentences.push_back(absl::StrCat("layers live in host memory on ", SomeNames(devices, kNamed), " (",
                                      DescribeCopies(windows, problem, plan, prediction), ")"));
   }
   for (const Recompute recompute : kRecomputesByTime) {
