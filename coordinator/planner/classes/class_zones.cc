@@ -289,8 +289,9 @@ std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_st
   return ZoneSearch(table, /*sums=*/nullptr, routes, most_stages, stop).Run(most_plans);
 }
 
-std::vector<ClassedPlan> PlansOfOrderedZones(StageTable& table, SumsOfClasses& sums, int bundles, int most_stages,
-                                        size_t most_plans, const std::atomic<bool>* stop) {
+std::vector<ClassedPlan> PlansOfOrderedZones(StageTable& table, SumsOfClasses& sums, int bundles,
+                                             int most_stages, size_t most_plans,
+                                             const std::atomic<bool>* stop) {
   return ZoneSearch(table, &sums, bundles, most_stages, stop).Run(most_plans);
 }
 

@@ -23,8 +23,9 @@ std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_st
 // (StageTable::classes).
 //
 // Estimated by what they take in any order, with their sums (OrderedReplicas).
-std::vector<ClassedPlan> PlansOfOrderedZones(StageTable& table, SumsOfClasses& sums, int bundles, int most_stages,
-                                        size_t most_plans, const std::atomic<bool>* stop);
+std::vector<ClassedPlan> PlansOfOrderedZones(StageTable& table, SumsOfClasses& sums, int bundles,
+                                             int most_stages, size_t most_plans,
+                                             const std::atomic<bool>* stop);
 
 // Numbers of routes that are worth such plans, the most first: of each octave those with which most of what the devices do is used.
 // `rates`: what all devices of each class do together.
