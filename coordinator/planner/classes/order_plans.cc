@@ -65,8 +65,8 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
   const PlanByClass named = best;
   std::stable_sort(plans.begin(), plans.end(), IsFaster);
   JudgedPlan fastest{{}, kNever};
-  int looked_at = 0;
-  // Of those so far, the least part by which one took longer than it was estimated to at least.
+  int looked_at = 0, found = 0;
+  // Of those that were found so far, the least part by which one took longer than it was estimated to at least.
   double least_over = kNever;
   // Those that are not to be faster are passed over.
   const auto look_at = [&](const std::vector<ClassedPlan>& of, int most) {
@@ -74,7 +74,7 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
     int alike = 0, of_these = 0, work = 0;
     for (const ClassedPlan& plan : of) {
       if (stopped() || of_these == most) break;
-      const double over = looked_at + of_these < kFewestToLearnFrom ? 1 : std::max(1.0, (1 + least_over) / 2);
+      const double over = found < kFewestToLearnFrom ? 1 : std::max(1.0, (1 + least_over) / 2);
       if (plan.estimated_seconds * over >= best.step_seconds) continue;
       alike = plan.estimated_seconds < (1 + kAlikeSteps) * last_seconds ? alike + 1 : 1;
       if (alike > kMostAlike) continue;
@@ -83,6 +83,8 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
       if (work > kOrderingWork && of_these >= kFewest) break;
       ++of_these;
       const double seconds = judge.OrderedStepSeconds(moves.table_of(plan.replicas()), plan);
+      if (seconds == kNever) continue;
+      ++found;
       least_over = std::min(least_over, seconds / plan.estimated_seconds);
       if (seconds < fastest.step_seconds) fastest = {plan, seconds};
     }
