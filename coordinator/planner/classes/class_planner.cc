@@ -48,8 +48,8 @@ constexpr double kHopeless = 1.01;
 constexpr double kOfUse = 1.03;
 // So many plans whose classes have zones are predicted.
 constexpr size_t kMostZoned = 8;
-// So many bundles of each number are.
-constexpr size_t kMostBundled = 4;
+// So many zones and bundles of each number are looked at for passes in any order.
+constexpr size_t kMostInOrder = 4;
 // With a class that holds later layers alone so many are planned for, and cut into so many parts.
 constexpr size_t kMostLater = 1;
 constexpr int kLaterParts = 12;
@@ -220,7 +220,7 @@ class Planning {
   // The same, and bundles, for passes in orders of their own.
   std::vector<ClassedPlan> ZonesInOrder() {
     return Zoned([&](StageTable& table, int bundles) {
-      return PlansOfOrderedZones(table, sums_of_classes_, bundles, most_stages_, kMostBundled, stop_);
+      return PlansOfOrderedZones(table, sums_of_classes_, bundles, most_stages_, kMostInOrder, stop_);
     });
   }
 

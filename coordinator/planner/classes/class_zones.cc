@@ -47,7 +47,7 @@ bool IsFaster(const Zones& a, const Zones& b) { return a.seconds < b.seconds; }
 // first neighbour that is faster is taken, until there is none.
 class ZoneSearch {
  public:
-  // `sums`: null, or those of bundles.
+  // `sums`: null, or those of zones and bundles for passes in any order.
   ZoneSearch(StageTable& table, SumsOfClasses* sums, int routes, int most_stages,
              const std::atomic<bool>* stop)
       : table_(table),

@@ -82,16 +82,16 @@ double LeastOrderedSeconds(StageTable& table, SumsOfClasses& sums_of_classes, co
                            const ClassedPlan& plan) {
   const RouteShape& first = plan.routes[0].shape;
   int most_micro_batches = 0;
-  double longest_seconds = 0;
   bool alike = true;
   for (const ShapedRoutes& of : plan.routes) {
     most_micro_batches = std::max(most_micro_batches, of.micro_batches);
-    longest_seconds = std::max(longest_seconds, sums.LongestStreamSeconds(table, of.shape));
     alike = alike && SameShape(of.shape, first);
   }
   if (alike)
     return OrderedReplicas(table, sums_of_classes, plan.replicas()).LeastSeconds(first, most_micro_batches);
-  double seconds = 0;
+  double longest_seconds = 0, seconds = 0;
+  for (const ShapedRoutes& of : plan.routes)
+    longest_seconds = std::max(longest_seconds, sums.LongestStreamSeconds(table, of.shape));
   for (const ShapedRoutes& of : plan.routes) {
     seconds = std::max(seconds, LeastOrderedSeconds(table, of.shape, of.micro_batches,
                                                     sums.FirstForwardSeconds(table, of.shape),

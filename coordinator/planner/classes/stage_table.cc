@@ -262,16 +262,20 @@ double StageTable::WeightGradientSeconds(const StageForm& stage) const {
          (stage.from_end == 1 ? times.head.weight_gradient_seconds : 0);
 }
 
+Bytes StageTable::KeptBytes(const StageForm& stage) const {
+  const StageKind::Passes& passes = kinds_[stage.kind].PassesOf(stage.saving, stage.size);
+  return stage.layers * passes.layer_kept[static_cast<int>(stage.saving.recompute)] +
+         (stage.first ? passes.embedding_kept : Bytes{});
+}
+
 // In each period of 1F1B one micro-batch's go there and those of another come back, beside all that is computed.
 double StageTable::StoredActivationsSeconds(const StageForm& stage) const {
   if (stage.saving.activations_home == ActivationsHome::kDevice || scope_.of_bounds ||
       stage.from_end < kFewestFromEndToStore)
     return 0;
   const StageKind& kind = kinds_[stage.kind];
-  const StageKind::Passes& passes = kind.PassesOf(stage.saving, stage.size);
-  const Bytes kept = stage.layers * passes.layer_kept[static_cast<int>(stage.saving.recompute)] +
-                     (stage.first ? passes.embedding_kept : Bytes{});
-  return static_cast<double>(kept.value) / std::min(kind.fetch_bytes_per_second, kind.store_bytes_per_second);
+  return static_cast<double>(KeptBytes(stage).value) /
+         std::min(kind.fetch_bytes_per_second, kind.store_bytes_per_second);
 }
 
 int64_t StageTable::Parameters(const StageForm& stage) const {
@@ -354,14 +358,12 @@ RankMemory StageTable::MemoryOf(const StageForm& stage) {
 
 StageKeeping StageTable::KeepingOf(const StageForm& stage) {
   const StageKind& kind = kinds_[stage.kind];
-  const StageKind::Passes& passes = kind.PassesOf(stage.saving, stage.size);
   const RankMemory memory = MemoryOf(stage);
   const auto bytes = [](Bytes of) { return static_cast<double>(of.value); };
   StageKeeping keeping;
-  keeping.kept_bytes = stage.layers * bytes(passes.layer_kept[static_cast<int>(stage.saving.recompute)]) +
-                       (stage.first ? bytes(passes.embedding_kept) : 0);
+  keeping.kept_bytes = bytes(KeptBytes(stage));
   keeping.limit_bytes = bytes(LeftFor(memory, kind.room) - memory.total()) + bytes(memory.activations);
-  const double beside = stage.layers * bytes(passes.layer_deferred);
+  const double beside = stage.layers * bytes(kind.PassesOf(stage.saving, stage.size).layer_deferred);
   if (stage.saving.activations_home == ActivationsHome::kHost && Saves(stage.saving, stage)) {
     keeping.limit_bytes -= (kFewestFromEndToStore - 1) * keeping.kept_bytes;
     keeping.kept_bytes = 0;

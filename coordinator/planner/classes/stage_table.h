@@ -179,6 +179,8 @@ class StageTable {
   bool CountsCopies(const StageForm& stage) const {
     return stage.saving.window_layers > 0 && !scope_.of_bounds;
   }
+  // What forwards of a micro-batch keep.
+  Bytes KeptBytes(const StageForm& stage) const;
   // What goes to host memory and comes back of a micro-batch; 0 if it stays on the device.
   double StoredActivationsSeconds(const StageForm& stage) const;
 
