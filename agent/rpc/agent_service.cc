@@ -41,6 +41,8 @@ grpc::Status AgentService::Start(grpc::ServerContext* context, const v1::StartRe
                                  grpc::ServerWriter<v1::WorkerEvent>* writer) {
   const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  // A task may say nothing for long: who listens knows by this that the agent was reached.
+  writer->SendInitialMetadata();
   return ToGrpc(supervisor_.Follow(
       *request, [&](const v1::WorkerEvent& event) { return writer->Write(event); },
       [&] { return !context->IsCancelled(); }));

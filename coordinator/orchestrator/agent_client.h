@@ -56,7 +56,7 @@ class AgentClient {
   // Agent.Prepare.
   virtual void Prepare(const std::string& agent_address, const PrepareParts& request,
                        Answered<v1::PrepareResponse> answered) = 0;
-  // An agent that cannot be reached is tried again for `patience`, and asked for what was not heard yet.
+  // An agent that cannot be reached is tried again for `patience` since the first try that failed, and asked for what was not heard yet.
   virtual std::unique_ptr<RunningTask> Start(const std::string& agent_address,
                                              const v1::StartRequest& request, absl::Duration patience,
                                              TaskListener listener) = 0;

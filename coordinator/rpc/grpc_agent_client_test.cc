@@ -36,6 +36,8 @@ class Agents final : public v1::Agent::CallbackService {
   ~Agents() override { server_->Shutdown(std::chrono::system_clock::now()); }
   const std::string& address() const { return address_; }
   std::atomic<int> following = 0;
+  // So many calls are answered and then break off instead of what the script says.
+  std::atomic<int> breaks = 0;
 
   grpc::ServerUnaryReactor* Prepare(grpc::CallbackServerContext* context, const v1::PrepareRequest* request,
                                     v1::PrepareResponse* response) override {
@@ -68,8 +70,15 @@ class Agents final : public v1::Agent::CallbackService {
    public:
     Following(Agents& agents, const v1::StartRequest& request)
         : agents_(agents), task_id_(request.task_id()), events_(agents.script_(request)) {
+      StartSendInitialMetadata();
       MutexLock lock(agents_.mutex_);
       agents_.open_.insert(this);
+      if (agents_.breaks > 0) {
+        --agents_.breaks;
+        finished_ = true;
+        Finish({grpc::StatusCode::UNAVAILABLE, "the connection broke"});
+        return;
+      }
       GoOn();
     }
     void OnWriteDone(bool) override {
@@ -237,6 +246,16 @@ TEST_CASE("an agent that was away for a moment is asked for what was not heard y
   CHECK(heard.AwaitEnd().ok());
   MutexLock lock(heard.mutex);
   CHECK(heard.numbers == std::vector<uint64_t>{1, 2, 3, 4});
+}
+
+TEST_CASE("patience begins anew with each connection that breaks, however long the task has said nothing") {
+  Agents agents([](const v1::StartRequest&) { return std::vector{Last(1)}; });
+  agents.breaks = 5;
+  GrpcAgentClient client;
+  Heard heard;
+  const auto task = client.Start(agents.address(), Task("t"), absl::Milliseconds(1), heard.Listener());
+  CHECK(heard.AwaitEnd().ok());
+  CHECK(agents.following == 6);
 }
 
 TEST_CASE("an agent that is gone, or never was there, is given up when patience is over") {

@@ -1,5 +1,6 @@
 #include "coordinator/rpc/task_stream.h"
 
+#include <optional>
 #include <utility>
 
 #include "runtime/base/clock.h"
@@ -35,6 +36,7 @@ class TaskStream::Listening : public std::enable_shared_from_this<Listening> {
  private:
   class Call;
   void Heard(const v1::WorkerEvent& event);
+  void Answered();
   void CallEnded(bool finished, const grpc::Status& status);
   void End(const absl::Status& status);
 
@@ -43,11 +45,12 @@ class TaskStream::Listening : public std::enable_shared_from_this<Listening> {
   v1::StartRequest request_;  // changed between calls alone
   const absl::Duration patience_;
   const TaskListener listener_;
-  absl::Time heard_ = Now();  // of the call's thread, as the next
-  uint64_t last_number_ = 0;  // of the newest event; 0: none came
+  uint64_t last_number_ = 0;  // of the newest event, of the call's thread; 0: none came
   Mutex mutex_;
   ConditionVariable changed_;
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);  // under way
+  // When the first of the calls failed since the agent answered one. A task may be silent for days.
+  std::optional<absl::Time> failing_since_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // and the listener knows it
@@ -67,6 +70,9 @@ class TaskStream::Listening::Call : public grpc::ClientReadReactor<v1::WorkerEve
   }
   void Cancel() { context_.TryCancel(); }
 
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (ok) listening_->Answered();
+  }
   void OnReadDone(bool ok) override {
     if (ok) {
       listening_->Heard(event_);
@@ -102,8 +108,12 @@ void TaskStream::Listening::Try() {
   call->Begin();
 }
 
+void TaskStream::Listening::Answered() {
+  MutexLock lock(mutex_);
+  failing_since_.reset();
+}
+
 void TaskStream::Listening::Heard(const v1::WorkerEvent& event) {
-  heard_ = Now();
   last_number_ = event.number();
   listener_.event(event);
 }
@@ -116,8 +126,10 @@ void TaskStream::Listening::CallEnded(bool finished, const grpc::Status& grpc_st
     call_ = nullptr;
     cancelled = cancelled_;
     // An agent that cannot be reached for a moment still has the task, and what it said meanwhile.
-    if (!finished && !cancelled && absl::IsUnavailable(status) && Now() <= heard_ + patience_) {
-      timers_.At(Now() + kBetweenTries, [again = weak_from_this()] {
+    const absl::Time now = Now();
+    if (!failing_since_) failing_since_ = now;
+    if (!finished && !cancelled && absl::IsUnavailable(status) && now < *failing_since_ + patience_) {
+      timers_.At(now + kBetweenTries, [again = weak_from_this()] {
         if (const std::shared_ptr<Listening> listening = again.lock()) listening->Try();
       });
       return;
