@@ -26,7 +26,7 @@ double Median(std::vector<double> values) {
 
 absl::StatusOr<JobJournal::Entry*> JobJournal::Find(const std::string& job_id) {
   const auto known = entries_.find(job_id);
-  if (known != entries_.end()) {
+  if (known != entries_.end() && !known->second.deleted) {
     known->second.used = clock_.Now();
     return &known->second;
   }
@@ -99,14 +99,19 @@ void JobJournal::Add(const v1::Job& job) {
 
 absl::Status JobJournal::Delete(const std::string& job_id) {
   MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const Entry* entry, Find(job_id));
+  ASSIGN_OR_RETURN(Entry * entry, Find(job_id));
   ASSIGN_OR_RETURN(const JobLife life, LifeOf(entry->job));
   if (!IsEnded(life.state)) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job_id, " is ", NameOf(life.state), "; only one that has ended can be deleted"));
   }
   RETURN_IF_ERROR(store_.DeleteJob(job_id));
-  if (entry->watchers == 0) entries_.erase(job_id);
+  entry->deleted = true;
+  if (entry->watchers == 0) {
+    entries_.erase(job_id);
+  } else {
+    changed_.NotifyAll();  // the last of them erases it
+  }
   return absl::OkStatus();
 }
 
@@ -258,7 +263,7 @@ void JobJournal::Flush() {
   for (auto next = entries_.begin(); next != entries_.end();) {
     const auto entry = next++;
     Entry& e = entry->second;
-    if (e.dirty) {
+    if (e.dirty && !e.deleted) {
       Write(entry->first, e);
       if (!e.dirty) Changed(e);
     }
@@ -277,11 +282,15 @@ int JobJournal::Kept() {
 JobJournal::Glance JobJournal::AwaitChange(const std::string& job_id, uint64_t seen, absl::Time deadline) {
   MutexLock lock(mutex_);
   const absl::StatusOr<Entry*> found = Find(job_id);
-  if (!found.ok()) return {.version = seen};
+  if (!found.ok()) return {};
   Entry& entry = **found;
   ++entry.watchers;
-  changed_.WaitUntil(mutex_, deadline, [&] { return entry.version > seen; });
+  changed_.WaitUntil(mutex_, deadline, [&] { return entry.version > seen || entry.deleted; });
   --entry.watchers;
+  if (entry.deleted) {
+    if (entry.watchers == 0) entries_.erase(job_id);
+    return {};
+  }
   return {entry.version, entry.job.attempt(), entry.first_step};
 }
 

@@ -74,11 +74,11 @@ class JobJournal {
   static constexpr absl::Duration kKeepEnded = absl::Minutes(1);
 
   struct Glance {
-    uint64_t version = 0;  // grows with every change of the job
+    uint64_t version = 0;  // grows with every change of the job; 0: there is no such job
     uint32_t attempt = 0;
     uint32_t first_step = 0;  // of the attempt, as far as it is known here; 0: not known
   };
-  // Blocks until the job's version is over `seen`, or `deadline`.
+  // Blocks until the job's version is over `seen`, the job is deleted, or `deadline`.
   Glance AwaitChange(const std::string& job_id, uint64_t seen, absl::Time deadline);
 
  private:
@@ -86,8 +86,9 @@ class JobJournal {
     v1::Job job;
     std::string wait;
     uint64_t version = 1;
-    bool dirty = false;  // differs from the store
-    int watchers = 0;    // that hold a pointer to it
+    bool dirty = false;    // differs from the store
+    bool deleted = false;  // and kept for those that watch it alone
+    int watchers = 0;      // that hold a pointer to it
     absl::Time used;
     uint32_t first_step = 0;           // of the current attempt
     std::vector<double> step_seconds;  // of the current attempt

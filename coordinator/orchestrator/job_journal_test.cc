@@ -325,5 +325,17 @@ TEST_CASE("who waits for a change is woken by it, and not before its deadline ot
   changer.join();
 }
 
+TEST_CASE("who waits for a change of a job that is deleted is told that it is not there") {
+  Desk desk;
+  REQUIRE(desk.journal.Apply(desk.id, JobEvent::kCancelled, "enough").ok());
+  const uint64_t now = desk.journal.AwaitChange(desk.id, 0, absl::InfiniteFuture()).version;
+  std::thread deleter([&] { CHECK(desk.journal.Delete(desk.id).ok()); });
+  CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()).version == 0);
+  deleter.join();
+  CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()).version == 0);
+  CHECK(absl::IsNotFound(desk.journal.Get(desk.id).status()));
+  CHECK(desk.journal.Kept() == 0);
+}
+
 }  // namespace
 }  // namespace medley
