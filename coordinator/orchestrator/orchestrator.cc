@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options
 }
 
 Orchestrator::~Orchestrator() {
-  std::vector<std::thread> growing;
+  std::map<std::string, std::unique_ptr<Growing>> growing;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -77,7 +77,7 @@ Orchestrator::~Orchestrator() {
     growing.swap(growing_);
   }
   if (loop_.joinable()) loop_.join();
-  for (std::thread& thread : growing) thread.join();
+  for (auto& [id, one] : growing) one->thread.join();
   std::map<std::string, Active> active;
   {
     MutexLock lock(mutex_);

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -238,7 +239,11 @@ class Orchestrator {
   std::set<std::string> leaving_nodes_ ABSL_GUARDED_BY(mutex_);
   int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // and measurements of links
   std::set<JobRunner*> serving_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::thread> growing_ ABSL_GUARDED_BY(mutex_);
+  struct Growing {
+    std::thread thread;
+    std::atomic<bool> ended = false;  // as good as: it waits for nothing any more
+  };
+  std::map<std::string, std::unique_ptr<Growing>> growing_ ABSL_GUARDED_BY(mutex_);  // by job id
   bool calls_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread loop_;

@@ -45,7 +45,8 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
   const size_t most = spec.scheduling().most_devices();
   if (most > 0) free.resize(std::min(free.size(), most - std::min(most, own.size())));
   ASSIGN_OR_RETURN(growth.free, Locate(free));
-  growth.name = absl::StrCat("(replan of ", job_id, ")");
+  // Each has a name of its own: what one of them gives back may be another's otherwise.
+  growth.name = absl::StrCat("(replan ", ++dry_runs_, " of ", job_id, ")");
   RETURN_IF_ERROR(cluster_.Occupy(free, growth.name));
   return growth;
 }
@@ -94,9 +95,14 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Replan(const v1::ReplanJobRe
 // At each checkpoint a job is asked for, once, whether devices that are free now, and that nobody waits for,
 // are worth the pause.
 void Orchestrator::GrowJobs() {
-  if (!waiting_.empty() || calls_stopped_) return;
+  std::erase_if(growing_, [](const auto& growing) {
+    if (!growing.second->ended) return false;
+    growing.second->thread.join();
+    return true;
+  });
+  if (!waiting_.empty() || calls_stopped_ || stopping_) return;
   for (auto& [id, active] : active_) {
-    if (active.ended) continue;
+    if (active.ended || growing_.contains(id)) continue;
     bool is_time = false;
     (void)journal_.Look(id, [&](const v1::Job& job) {
       is_time = job.state() == v1::JOB_STATE_RUNNING && job.checkpoint_step() > active.looked_at_checkpoint &&
@@ -115,11 +121,13 @@ void Orchestrator::GrowJobs() {
       continue;
     }
     active.grown_over.insert(free.begin(), free.end());
-    growing_.emplace_back([this, growth = *std::move(growth)] {
+    Growing* const one = (growing_[id] = std::make_unique<Growing>()).get();
+    one->thread = std::thread([this, one, growth = *std::move(growth)] {
       const absl::StatusOr<v1::ReplanJobResponse> decided = Decide(growth, /*force=*/false);
       if (!decided.ok())
         LogWarning(absl::StrCat("it is not planned anew: ", decided.status().message()),
                    {.job = growth.job.id(), .attempt = growth.job.attempt()});
+      one->ended = true;
     });
   }
 }
