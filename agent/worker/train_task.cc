@@ -154,7 +154,7 @@ class TrainTask final : public WorkerTask {
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
     const absl::Status status = TrainConnected(addresses, report);
     if (status.ok()) {
-      (void)communicator_->Close(Now() + kCloseTime);  // all that matters was acknowledged by the last sum
+      (void)communicator_->Close(Now() + kCloseTime);  // all ranks were through by the last sum
     } else {
       communicator_->GiveUp(std::string(status.message()), Now() + kCloseTime);
     }
@@ -269,9 +269,9 @@ class TrainTask final : public WorkerTask {
       return absl::OkStatus();
     }
     // Whether it is worth another try elsewhere: a file server that is away is, what the user gave is not.
-    const bool passing = absl::IsUnavailable(taken) || absl::IsDataLoss(taken);
-    return absl::Status(passing ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition,
-                        absl::StrCat("checkpoint.directory: ", taken.message()));
+    return absl::Status(
+        absl::IsUnavailable(taken) ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("checkpoint.directory: ", taken.message()));
   }
 
   // What cannot be written costs events and never the training.
@@ -308,7 +308,11 @@ class TrainTask final : public WorkerTask {
     const std::string& directory = setup_.resume_from;
     const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(directory);
     if (absl::IsNotFound(manifest.status()) && !setup_.resumes_other_run) {
-      return absl::DataLossError(absl::StrCat("checkpoint ", directory, ": ", manifest.status().message()));
+      // It was complete when the job was told of it, so more likely this node lacks the file system than anyone
+      // the checkpoint: no reason to pass it over.
+      return absl::UnavailableError(
+          absl::StrCat("checkpoint ", directory, " is not seen here: ", manifest.status().message(),
+                       "; checkpoint.directory must be shared by all nodes of the job"));
     }
     if (!manifest.ok()) return Annotate(manifest.status(), absl::StrCat("checkpoint ", directory));
     RETURN_IF_ERROR(CheckRun(*manifest));

@@ -39,6 +39,7 @@ class Trainer {
       if (!saved.ok()) return Annotate(saved, absl::StrFormat("checkpoint of step %d", step));
       if (wished && !retry_at_.has_value() && step < spec_.steps) return TrainingEnd{.stopped_at_step = step};
     }
+    RETURN_IF_ERROR(AwaitAll());
     return TrainingEnd{};
   }
 
@@ -54,6 +55,13 @@ class Trainer {
     ASSIGN_OR_RETURN(identity_.data_fingerprint,
                      executor_.TextOf(static_cast<int>(first - readers.begin()), identity_.data_fingerprint));
     return absl::OkStatus();
+  }
+
+  // Without a checkpoint and a validation the last step may end with a gather of parameters, which a rank that
+  // has all of its own already would break off for the others by leaving.
+  absl::Status AwaitAll() {
+    double nothing = 0;
+    return Annotate(executor_.SumOverRanks(absl::MakeSpan(&nothing, 1)), "the end of training");
   }
 
   bool ValidationIsDue(int64_t step) const {
