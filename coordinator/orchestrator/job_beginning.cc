@@ -5,20 +5,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/files/atomic_file.h"
+#include "runtime/base/some_names.h"
 #include "runtime/engine/checkpoint/checkpoint.h"
 
 namespace medley {
 
-Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job,
-                      const std::set<std::string>& unreadable, JobJournal& journal) {
+absl::StatusOr<Beginning> BeginningOf(const TrainingSpec& training, const v1::Job& job,
+                                      const std::set<std::string>& unreadable, JobJournal& journal) {
   const auto note = [&](const std::string& text) { journal.Log(job.id(), "coordinator", text); };
   if (!training.checkpoint_directory.empty()) {
-    const auto search = [&](int64_t highest) {
-      return LatestCheckpoint(training.checkpoint_directory, Verification::kSizes, highest, job.run_id(),
-                              unreadable);
-    };
-    absl::StatusOr<CheckpointSearch> found = search(job.last_step().step());
-    if (found.ok() && !found->latest) found = search(std::numeric_limits<int64_t>::max());
+    const absl::StatusOr<CheckpointSearch> found =
+        LatestCheckpoint(training.checkpoint_directory, Verification::kSizes,
+                         std::numeric_limits<int64_t>::max(), job.run_id(), unreadable);
     if (!found.ok()) {
       note(absl::StrCat("checkpoints cannot be looked for from here: ", found.status().message()));
     } else {
@@ -29,15 +27,19 @@ Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job,
         const int64_t known = job.last_step().step(), step = found->latest->step;
         if (step > known)
           note(absl::StrCat("the metrics of steps ", known + 1, " to ", step, " were never told"));
-        return {found->latest->directory};
+        return Beginning{found->latest->directory};
       }
     }
     // Where the coordinator does not see the directory, its word stands.
     if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0)
-      return {job.checkpoint_path()};
-    if (!unreadable.empty()) note("no checkpoint is left that can be read: from the start");
+      return Beginning{job.checkpoint_path()};
+    if (!unreadable.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "checkpoint.directory: no checkpoint is left that can be read (", SomeNames(unreadable),
+          "); mend one and resume the job, or submit it again to train from the start"));
+    }
   }
-  return {training.resume_from, !training.resume_from.empty()};
+  return Beginning{training.resume_from, !training.resume_from.empty()};
 }
 
 std::string FingerprintOf(const v1::JobSpec& spec) {

@@ -16,12 +16,12 @@ struct Beginning {
 
 // The newest complete checkpoint of the run that is not among `unreadable`. Sizes alone are looked at:
 // workers read every byte, and say so when it is not what the manifest says. Workers may have come further
-// than the journal knows when the coordinator was killed: from a checkpoint within what it knows, the metrics
-// of those steps are made again. Where there is none but further ones, the work counts more than the metrics of
+// than the journal knows when the coordinator was killed: the work counts more than the metrics of
 // some steps, which are then missing. Where the directory is not seen from here, the journal's word stands. Says
-// in the job's log what is passed over and what is missing.
-Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job,
-                      const std::set<std::string>& unreadable, JobJournal& journal);
+// in the job's log what is passed over and what is missing. FailedPrecondition: there were checkpoints, and none is
+// left that can be read; what was trained is not thrown away unasked.
+absl::StatusOr<Beginning> BeginningOf(const TrainingSpec& training, const v1::Job& job,
+                                      const std::set<std::string>& unreadable, JobJournal& journal);
 
 // 16 hexadecimal digits that stand for the spec.
 std::string FingerprintOf(const v1::JobSpec& spec);

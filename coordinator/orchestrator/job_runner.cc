@@ -444,12 +444,13 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
       services_.journal.Log(job_id_, "coordinator",
                             absl::StrCat("what it was planned with is not kept: ", kept.message()));
     }
-    const Beginning beginning = BeginningOf(training, *job, unreadable_, services_.journal);
-    if (!beginning.checkpoint.empty()) {
-      services_.journal.Log(job_id_, "coordinator", absl::StrCat("going on from ", beginning.checkpoint));
+    const absl::StatusOr<Beginning> beginning = BeginningOf(training, *job, unreadable_, services_.journal);
+    if (!beginning.ok()) return OutcomeOf({.status = beginning.status()});
+    if (!beginning->checkpoint.empty()) {
+      services_.journal.Log(job_id_, "coordinator", absl::StrCat("going on from ", beginning->checkpoint));
     }
     const absl::StatusOr<std::vector<AttemptTask>> tasks =
-        TrainingTasks(*job, planned, beginning.checkpoint, beginning.other_run);
+        TrainingTasks(*job, planned, beginning->checkpoint, beginning->other_run);
     if (!tasks.ok()) return OutcomeOf({.status = tasks.status()});
 
     TraceCollector traces(job_id_, planned, training.shape);
@@ -472,13 +473,13 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
              }});
     EndTrace(job->attempt(), end);
     // Workers read every byte of the checkpoint; one that is damaged is passed over for the one before.
-    const bool unreadable = absl::IsDataLoss(end.status) && !end.prepared && !beginning.checkpoint.empty() &&
-                            absl::StrContains(end.status.message(), beginning.checkpoint);
-    if (!unreadable || beginning.other_run) return OutcomeOf(end);
+    const bool unreadable = absl::IsDataLoss(end.status) && !end.prepared && !beginning->checkpoint.empty() &&
+                            absl::StrContains(end.status.message(), beginning->checkpoint);
+    if (!unreadable || beginning->other_run) return OutcomeOf(end);
     services_.journal.Log(
         job_id_, "coordinator",
-        absl::StrCat("checkpoint ", beginning.checkpoint, " is passed over: ", end.status.message()));
-    unreadable_.insert(beginning.checkpoint);
+        absl::StrCat("checkpoint ", beginning->checkpoint, " is passed over: ", end.status.message()));
+    unreadable_.insert(beginning->checkpoint);
   }
 }
 

@@ -384,8 +384,7 @@ TEST_CASE("nodes that read other data than the rest are told apart before a step
   CHECK_THAT(job.state_reason(), Catch::Contains("train 10") && Catch::Contains("train 12"));
 }
 
-TEST_CASE(
-    "a checkpoint that a worker cannot read is passed over for the one before, which costs no restart") {
+TEST_CASE("where no checkpoint is left that can be read a job fails instead of training from the start") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   std::atomic<bool> damaged = false;
@@ -402,9 +401,12 @@ TEST_CASE(
     return absl::UnavailableError("the worker died");
   });
   const std::string id = site.Submit(SavingJob("tiny"));
-  const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
+  const v1::Job job = site.Await(id, v1::JOB_STATE_FAILED);
   CHECK(job.restarts() == 1);  // the worker's death
-  CHECK(site.agents.trainings().back().train().resume_from().empty());
+  CHECK(launches == 1);
+  CHECK_THAT(job.state_reason(),
+             Catch::Contains("checkpoint.directory: no checkpoint is left that can be read") &&
+                 Catch::Contains("/nowhere/checkpoints/step-1"));
   bool told = false;
   for (const std::string& line : site.Log(id)) told |= absl::StrContains(line, "step-1 is passed over");
   CHECK(told);

@@ -24,8 +24,6 @@ absl::StatusCode CodeOf(int error_number) {
     case EPERM:
     case EROFS:
       return absl::StatusCode::kPermissionDenied;
-    case EIO:
-      return absl::StatusCode::kDataLoss;
     case EEXIST:
     case ENOTEMPTY:
       return absl::StatusCode::kAlreadyExists;

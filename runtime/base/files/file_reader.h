@@ -28,7 +28,7 @@ class FileReader {
 
   // Fills `to` with the bytes from `offset` on. Blocks.
   // Errors; `to` then holds no defined values: OutOfRange, the file ends before; otherwise the code of
-  // FileError (DataLoss: the disk fails).
+  // FileError (Unavailable: the disk fails).
   absl::Status Read(int64_t offset, absl::Span<std::byte> to) const;
 
  private:

@@ -192,12 +192,13 @@ absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verif
 }
 
 absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep,
-                                                              const RunOwner& own) {
+                                                              int64_t newest_step, const RunOwner& own) {
   if (keep < 1) return absl::InvalidArgumentError(absl::StrCat("keep is ", keep, ", must be at least 1"));
   ASSIGN_OR_RETURN(const DirectoryByStep checkpoints, Checkpoints(root));
   std::vector<std::string> stale;
   int complete = 0;
   for (const auto& [step, directory] : checkpoints) {
+    if (step > newest_step) continue;
     const bool is_complete = ReadComplete(directory, Verification::kSizes).ok();
     if (is_complete && complete < keep) {
       ++complete;

@@ -73,15 +73,16 @@ absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root,
 absl::StatusOr<bool> IsOfRun(const CheckpointManifest& manifest, const std::string& root,
                              const std::string& run);
 
-// Removes complete checkpoints but the `keep` of the highest steps, and incomplete ones of a lower step than
-// the latest complete one. Complete is by sizes here, so with keep >= 2 there is one to go back to if the
-// newest turns out damaged. Incomplete ones of a higher step are left: they may be being written. Returns the
-// removed directories, lowest step first.
+// Of the checkpoints up to `newest_step`, which was just committed, removes the complete ones but the `keep` of the
+// highest steps, and the incomplete ones of a lower step than the latest complete one. Complete is by sizes
+// here, so with keep >= 2 there is one to go back to if the newest turns out damaged. Those of higher steps are
+// left, and do not count: they may be being written, or be of a run that went on from an earlier step
+// because they are damaged. Returns the removed directories, lowest step first.
 //
 // Errors: InvalidArgument, keep < 1; Aborted, `own` is given and the folder is not its own any more
 // (CheckRunOwner); otherwise the code of FileError, some may have been removed.
 absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep,
-                                                              const RunOwner& own = {});
+                                                              int64_t newest_step, const RunOwner& own = {});
 
 // Removes what a try to write `step` that failed has left: the directory, unless it is complete, by sizes.
 // Errors: as above.

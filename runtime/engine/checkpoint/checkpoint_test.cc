@@ -357,7 +357,7 @@ TEST_CASE("the newest complete checkpoints are kept, older and stale ones remove
   root.Write("notes.txt", "mine");
   std::filesystem::create_directory(root.File("step-7"));
   const auto at = [&root](int64_t step) { return CheckpointDirectory(root.path(), step); };
-  const auto removed = RemoveOldCheckpoints(root.path(), 2);
+  const auto removed = RemoveOldCheckpoints(root.path(), 2, 60);
   REQUIRE(removed.ok());
   CHECK(*removed == std::vector<std::string>{at(10), at(20), at(30), at(50)});
   std::vector<std::string> left;
@@ -367,15 +367,24 @@ TEST_CASE("the newest complete checkpoints are kept, older and stale ones remove
   std::sort(left.begin(), left.end());
   CHECK(left ==
         std::vector<std::string>{"notes.txt", "step-00000040", "step-00000060", "step-00000070", "step-7"});
-  CHECK(RemoveOldCheckpoints(root.path(), 2)->empty());
-  CHECK(absl::IsInvalidArgument(RemoveOldCheckpoints(root.path(), 0).status()));
+  CHECK(RemoveOldCheckpoints(root.path(), 2, 60)->empty());
+  CHECK(absl::IsInvalidArgument(RemoveOldCheckpoints(root.path(), 0, 60).status()));
+}
+
+TEST_CASE("what was just committed is kept, whatever lies there of higher steps") {
+  const TemporaryDirectory root;
+  for (const int64_t step : {40, 50, 100, 110}) WriteCheckpoint(root.path(), step);
+  const auto removed = RemoveOldCheckpoints(root.path(), 1, 50);
+  REQUIRE(removed.ok());
+  CHECK(*removed == std::vector<std::string>{CheckpointDirectory(root.path(), 40)});
+  CHECK(Search(root.path()).latest->step == 110);
 }
 
 TEST_CASE("nothing is removed while no checkpoint is complete") {
   const TemporaryDirectory root;
   for (const int64_t step : {30, 50}) REQUIRE(WriteState(root.path(), step, 0).ok());
-  CHECK(RemoveOldCheckpoints(root.path(), 1)->empty());
-  CHECK(RemoveOldCheckpoints(root.File("none"), 1)->empty());
+  CHECK(RemoveOldCheckpoints(root.path(), 1, 50)->empty());
+  CHECK(RemoveOldCheckpoints(root.File("none"), 1, 50)->empty());
 }
 
 TEST_CASE("a root without checkpoints has no latest one") {

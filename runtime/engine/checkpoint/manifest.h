@@ -80,8 +80,8 @@ enum class Verification : uint8_t {
 
 // Holds one file of a checkpoint against the manifest; reads it, if at all, by read(2), so that a file that
 // shrinks meanwhile or cannot be read is an error like others.
-// Errors, naming the file: NotFound, it is missing; DataLoss, its size or checksum is not the manifest's, or
-// the disk fails.
+// Errors, naming the file: NotFound, it is missing; DataLoss, its size or checksum is not the manifest's;
+// otherwise the code of FileError (Unavailable: the disk fails).
 absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file,
                         Verification verification);
 

@@ -123,12 +123,12 @@ TEST_CASE("a launch that is superseded commits and removes nothing") {
   const absl::Status commit = CommitManifest(root.path(), late);
   CHECK(absl::IsAborted(commit));
   CHECK_THAT(std::string(commit.message()), Contains("superseded by launch 2"));
-  CHECK(absl::IsAborted(RemoveOldCheckpoints(root.path(), 1, old).status()));
+  CHECK(absl::IsAborted(RemoveOldCheckpoints(root.path(), 1, 30, old).status()));
   CHECK(absl::IsAborted(RemoveIncomplete(root.path(), 40, old)));
   CHECK(absl::IsAborted(KeepRunOwner(root.path(), old)));
   CHECK(std::filesystem::exists(CheckpointDirectory(root.path(), 10)));
   CHECK(std::filesystem::exists(CheckpointDirectory(root.path(), 40)));
-  CHECK(RemoveOldCheckpoints(root.path(), 1, now)->size() == 2);
+  CHECK(RemoveOldCheckpoints(root.path(), 1, 30, now)->size() == 2);
   // Neither does one of a run that lost its folder to another.
   REQUIRE(WriteRunOwner(root.path(), Owner("other")).ok());
   CHECK(absl::IsAborted(CheckRunOwner(root.path(), now)));

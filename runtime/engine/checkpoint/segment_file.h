@@ -53,7 +53,8 @@ absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, SegmentId 
 //
 // Errors; the buffers then hold no defined values, and the message names the file:
 //   NotFound          the file or a tensor in it is missing.
-//   DataLoss          the file's size or checksum is not the manifest's, or the disk fails.
+//   DataLoss          the file's size or checksum is not the manifest's.
+//   Unavailable       the disk fails, or its server is away.
 //   InvalidArgument   a tensor has another shape; there is no such segment.
 absl::Status ReadSegment(const CheckpointManifest& manifest, SegmentId segment,
                          absl::Span<const SegmentTensorBuffer> tensors);

@@ -127,8 +127,6 @@ absl::Status TokenFile::Read(int64_t position, absl::Span<int32_t> ids) const {
     return absl::FailedPreconditionError(
         absl::StrCat(read.message(), "; it had ", file_.bytes(), " when it was opened"));
   }
-  // What a disk loses here is no checkpoint's.
-  if (absl::IsDataLoss(read)) return absl::UnavailableError(read.message());
   RETURN_IF_ERROR(read);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t id = IdAt(data.data(), layout_.token_bytes, i);

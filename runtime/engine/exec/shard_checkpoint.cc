@@ -152,8 +152,8 @@ class CheckpointTry {
     }
     RETURN_IF_ERROR(CommitManifest(spec_.checkpoint_directory, manifest));
     Enter("removing old ones");
-    tidied =
-        RemoveOldCheckpoints(spec_.checkpoint_directory, spec_.checkpoint_keep, identity_.owner).status();
+    tidied = RemoveOldCheckpoints(spec_.checkpoint_directory, spec_.checkpoint_keep, step_, identity_.owner)
+                 .status();
     return absl::OkStatus();
   }
 
