@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "kernels/cpu/cpu_variant.h"
 #include "kernels/emulated/emulation_profile.h"
 #include "kernels/host/processor_name.h"
+#include "runtime/base/available_memory.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/device_codec.h"
@@ -50,23 +50,18 @@ std::vector<int> AllowedCores() {
   return cores;
 }
 
-// "MemAvailable", "MemTotal"
-int64_t HostMemoryBytes(const std::string& which) {
-  return std::strtoll(LineAfter("/proc/meminfo", which).c_str(), nullptr, 10) * 1024;
-}
-
 // A device that computes in this host's own memory.
 bool IsProcessor(const v1::Device& device) {
   return device.backend() == "cpu" || device.backend() == "reference";
 }
 
 absl::Status CheckHostHolds(const v1::Device& device, const std::string& field) {
-  const int64_t total = HostMemoryBytes("MemTotal");
-  if (!IsProcessor(device) || total <= 0 || device.memory_bytes() <= static_cast<uint64_t>(total))
+  const Bytes total = TotalHostMemory();
+  if (!IsProcessor(device) || total <= Bytes{} || device.memory_bytes() <= static_cast<uint64_t>(total.value))
     return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ".memory_bytes: ", FormatBytes(DecodeBytes(device.memory_bytes())),
-                   " is more than the ", FormatBytes({total}), " of this host"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ".memory_bytes: ", FormatBytes(DecodeBytes(device.memory_bytes())), " is more than the ",
+      FormatBytes(total), " that this host has, or its control groups allow"));
 }
 
 // What profiles are kept under: all that a device's speed depends on, and nothing else.
@@ -132,7 +127,7 @@ std::vector<v1::Device> DiscoverDevices() {
   v1::Device device;
   device.set_name("cpu0");
   device.set_backend("cpu");
-  device.set_memory_bytes(std::max<int64_t>(MiB(64).value, HostMemoryBytes("MemAvailable") * 8 / 10));
+  device.set_memory_bytes(std::max<int64_t>(MiB(64).value, AvailableHostMemory().value * 8 / 10));
   return {device};
 }
 
