@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/engine/exec/channels.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/program/gradient_slices.h"
 
@@ -13,9 +14,9 @@ namespace {
 
 using Part = ParameterArena::Part;
 
-// On a channel that nothing else of this kind uses. The messages between two ranks come in one order, that of
+// The messages between two ranks come in one order, that of
 // rounds and parts, so that they need no more to be told apart.
-constexpr MessageTag kTag{.kind = MessageTag::Kind::kReshard, .channel = kMaximumChannels - 1};
+constexpr MessageTag kTag{.kind = MessageTag::Kind::kReshard, .channel = kCheckpointChannel};
 
 absl::Span<std::byte> AsBytes(std::vector<float>& values) {
   return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)};

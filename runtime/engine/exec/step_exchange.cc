@@ -10,6 +10,7 @@
 #include "comm/staging/exchange_terms.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/engine/exec/channels.h"
 #include "runtime/engine/exec/slice_schedules.h"
 
 namespace medley {
@@ -187,9 +188,7 @@ GroupExchangeOf StepExchange::ExchangeOf(Part part, int slice) const {
 }
 
 uint16_t StepExchange::ChannelOf(int slice) const {
-  // The ranks go through the slices that they share in one order, so that two of one channel cannot be taken
-  // for each other.
-  return static_cast<uint16_t>(program_.slices[slice].first_segment % kMaximumChannels);
+  return ChannelOfSlice(program_.slices[slice].first_segment);
 }
 
 absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruction,
@@ -200,12 +199,11 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   const Slice slice = shard_.BoundaryOf(buffer);
   const bool is_gradient =
       buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
-  // In order under one tag, so that a sequence may come again after a thousand micro-batches, and a
-  // boundary after two thousand stages.
+  // In order under one tag, so that a sequence may come again after a thousand micro-batches.
   const DeviceMessage message{
       .peer = instruction.peer,
       .tag = {.kind = is_gradient ? MessageTag::Kind::kGradient : MessageTag::Kind::kActivation,
-              .channel = static_cast<uint16_t>(instruction.boundary % kMaximumChannels),
+              .channel = ChannelOfBoundary(instruction.boundary),
               .sequence = static_cast<uint32_t>(instruction.micro_batch) % kMaximumSequences},
       .span = {slice.buffer, slice.offset_bytes + instruction.offset.value, instruction.bytes.value},
       .after = after,

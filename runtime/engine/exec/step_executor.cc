@@ -12,6 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/engine/exec/channels.h"
 #include "runtime/ir/collective/scalar_tree.h"
 #include "runtime/ir/model/row_counts.h"
 
@@ -47,9 +48,6 @@ std::vector<std::string> NodesOf(const Plan& plan) {
   for (std::string& name : nodes) name.resize(std::min(name.size(), name.find('/')));
   return nodes;
 }
-
-// Of the messages within units; no slice of gradients has it, and no checkpoint (gather_segments.cc).
-constexpr uint16_t kUnitChannel = kMaximumChannels - 2;
 
 }  // namespace
 
