@@ -10,6 +10,7 @@
 #include "comm/staging/exchange_terms.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/pinned_room.h"
 #include "runtime/engine/exec/channels.h"
 #include "runtime/engine/exec/slice_schedules.h"
 
@@ -65,8 +66,10 @@ absl::Status StepExchange::Open(const std::function<void(const std::string&)>& t
     ASSIGN_OR_RETURN(stream, DeviceStream::Open(shard_.queue(), transport_, terms));
   }
   RETURN_IF_ERROR(OpenGroups(memory, tell, deadline));
-  RETURN_IF_ERROR(OpenMirrors(Part::kGradient, memory.host_reaches));
-  if (!gathers_.schedules.empty()) RETURN_IF_ERROR(OpenMirrors(Part::kParameter, memory.host_reaches));
+  std::vector<Mirrored> mirrored;
+  FindBuckets(Part::kGradient, mirrored);
+  if (!gathers_.schedules.empty()) FindBuckets(Part::kParameter, mirrored);
+  RETURN_IF_ERROR(OpenMirrors(mirrored, memory.host_reaches));
   open_ = true;
   return absl::OkStatus();
 }
@@ -135,8 +138,8 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> StepExchange::OpenGroup(
   return std::move(joined.group);
 }
 
-absl::Status StepExchange::OpenMirrors(Part part, bool host_reaches) {
-  std::map<int64_t, std::shared_ptr<PinnedMirror>> of_windows;  // by where they begin
+void StepExchange::FindBuckets(Part part, std::vector<Mirrored>& mirrored) {
+  std::map<int64_t, size_t> of_windows;  // by where they begin: among what is mirrored
   Collectives& collectives = CollectivesOf(part);
   for (int i = 0; i < static_cast<int>(program_.slices.size()); ++i) {
     std::shared_ptr<Bucket>& bucket = collectives.buckets.emplace_back();
@@ -154,16 +157,33 @@ absl::Status StepExchange::OpenMirrors(Part part, bool host_reaches) {
       continue;
     }
     const Stream stream = StreamOf(part, i);
-    std::unique_ptr<CopyLane>& lane = lanes_[static_cast<int>(stream)];
-    if (!host_reaches && lane == nullptr) {
-      ASSIGN_OR_RETURN(lane, shard_.queue().OpenCopyLane());
-    }
     const Slice memory = MemoryOf(part, i);
-    if (stream != Stream::kCollective) bucket->mirror = of_windows[memory.offset_bytes];
-    if (bucket->mirror != nullptr) continue;
-    ASSIGN_OR_RETURN(PinnedMirror mirror, PinnedMirror::Create(shard_.queue(), lane.get(), memory));
-    bucket->mirror = std::make_shared<PinnedMirror>(std::move(mirror));
-    if (stream != Stream::kCollective) of_windows[memory.offset_bytes] = bucket->mirror;
+    size_t at = mirrored.size();
+    if (stream != Stream::kCollective) at = of_windows.emplace(memory.offset_bytes, at).first->second;
+    if (at == mirrored.size()) mirrored.push_back({memory, stream, {}});
+    mirrored[at].buckets.push_back(bucket.get());
+  }
+}
+
+absl::Status StepExchange::OpenMirrors(const std::vector<Mirrored>& mirrored, bool host_reaches) {
+  if (!host_reaches && !mirrored.empty()) {
+    Bytes need;
+    for (const Mirrored& of : mirrored) {
+      need += of.memory.elements * SizeOf(Dtype::kF32);
+      std::unique_ptr<CopyLane>& lane = lanes_[static_cast<int>(of.stream)];
+      if (lane == nullptr) {
+        ASSIGN_OR_RETURN(lane, shard_.queue().OpenCopyLane());
+      }
+    }
+    RETURN_IF_ERROR(CheckPinnedRoom(*lanes_[static_cast<int>(mirrored.front().stream)], need,
+                                    "copies in host memory of what is summed and gathered there"));
+  }
+  for (const Mirrored& of : mirrored) {
+    ASSIGN_OR_RETURN(
+        PinnedMirror created,
+        PinnedMirror::Create(shard_.queue(), lanes_[static_cast<int>(of.stream)].get(), of.memory));
+    const auto mirror = std::make_shared<PinnedMirror>(std::move(created));
+    for (Bucket* const bucket : of.buckets) bucket->mirror = mirror;
   }
   return absl::OkStatus();
 }

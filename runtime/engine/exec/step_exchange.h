@@ -81,6 +81,12 @@ class StepExchange {
     std::shared_ptr<PinnedMirror> mirror;
     int first_slice = 0, last_slice = 0;
   };
+  // Memory that is to have a mirror, for the buckets that share it.
+  struct Mirrored {
+    Slice memory;
+    Stream stream;
+    std::vector<Bucket*> buckets;
+  };
   // What the hosts do with one part of the arena: parallel to the program's slices.
   struct Collectives {
     std::vector<CollectiveSchedule> schedules;     // of this rank's steps alone
@@ -112,8 +118,10 @@ class StepExchange {
   absl::StatusOr<std::unique_ptr<DeviceGroup>> OpenGroup(GroupWayQuestion question,
                                                          const std::function<void(const std::string&)>& tell,
                                                          absl::Time deadline);
-  // The others' memory of `part` has its pinned copies, and lanes.
-  absl::Status OpenMirrors(Part part, bool host_reaches);
+  // Finds the buckets of `part` that hosts work on, and adds to `mirrored` what is to have pinned copies.
+  void FindBuckets(Part part, std::vector<Mirrored>& mirrored);
+  // Their copies, and lanes, if the host has memory for all of them; where it reaches the device's memory, that is it.
+  absl::Status OpenMirrors(const std::vector<Mirrored>& mirrored, bool host_reaches);
   Slice MemoryOf(Part part, int slice) const;
   // What a group of the slice's holders does with it.
   GroupExchangeOf ExchangeOf(Part part, int slice) const;

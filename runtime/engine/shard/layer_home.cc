@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/available_memory.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/pinned_room.h"
 
 namespace medley {
 
@@ -18,12 +18,7 @@ absl::StatusOr<std::unique_ptr<LayerHome>> LayerHome::Create(
   }
   std::unique_ptr<LayerHome> home(new LayerHome());
   ASSIGN_OR_RETURN(home->fetch_lane_, queue.OpenCopyLane());
-  const Bytes available = home->fetch_lane_->PinnedTakesMemory() ? AvailableHostMemory() : Bytes{0};
-  if (available > Bytes{0} && need > available) {
-    return absl::ResourceExhaustedError(absl::StrCat(what, " that live in host memory need ",
-                                                     FormatBytes(need), " of it; the host has ",
-                                                     FormatBytes(available), " available"));
-  }
+  RETURN_IF_ERROR(CheckPinnedRoom(*home->fetch_lane_, need, absl::StrCat(what, " that live in host memory")));
   ASSIGN_OR_RETURN(home->store_lane_, queue.OpenCopyLane());
   for (const std::vector<int64_t>& layers : elements) {
     const int64_t all = std::accumulate(layers.begin(), layers.end(), int64_t{0});
