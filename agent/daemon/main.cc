@@ -20,7 +20,6 @@
 #include "agent/supervisor/supervisor.h"
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
-#include "runtime/base/available_memory.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/daemon/certificate_figure.h"
@@ -149,7 +148,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   node.set_host(MachineIdentity());
   node.set_host_memory_bytes(config.has_host_memory_bytes()
                                  ? config.host_memory_bytes()
-                                 : static_cast<uint64_t>(AvailableHostMemory().value));
+                                 : static_cast<uint64_t>(OfferedHostMemory().value));
   node.set_network_cards(config.has_network_cards() ? config.network_cards()
                                                     : FindNetworkCards({config.network_devices().begin(),
                                                                         config.network_devices().end()},

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -123,11 +124,20 @@ absl::Status CompleteReal(v1::Device& device, const Backend& backend, const std:
 
 std::string MachineIdentity() { return LineAfter("/proc/sys/kernel/random/boot_id", ""); }
 
+Bytes CoarselyRounded(Bytes available) {
+  if (available <= Bytes{0}) return Bytes{0};
+  const uint64_t bytes = static_cast<uint64_t>(available.value),
+                 step = std::max<uint64_t>(1, std::bit_floor(bytes) / 32);
+  return Bytes{static_cast<int64_t>(bytes / step * step)};
+}
+
+Bytes OfferedHostMemory() { return CoarselyRounded(AvailableHostMemory()); }
+
 std::vector<v1::Device> DiscoverDevices() {
   v1::Device device;
   device.set_name("cpu0");
   device.set_backend("cpu");
-  device.set_memory_bytes(std::max<int64_t>(MiB(64).value, AvailableHostMemory().value * 8 / 10));
+  device.set_memory_bytes(std::max<int64_t>(MiB(64).value, OfferedHostMemory().value * 8 / 10));
   return {device};
 }
 

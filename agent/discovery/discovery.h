@@ -11,8 +11,16 @@ namespace medley {
 // What tells this machine from others: its boot id. Nodes with the same host share cores.
 std::string MachineIdentity();
 
-// One CPU device of all cores this process may use, the best instruction set, and 80 % of the memory that is
-// free and that its control groups leave it.
+// `available` rounded down to one of 32 steps between powers of two: what a node offers where nothing is configured. Nodes
+// of one model, on which a little else runs, then offer the same, and are alike to the planner: otherwise each would be a
+// kind of its own, and thousands of them could not be planned for.
+Bytes CoarselyRounded(Bytes available);
+
+// What is left of the host's memory, coarsely rounded. 0 B: not known.
+Bytes OfferedHostMemory();
+
+// One CPU device of all cores this process may use, the best instruction set, and 80 % of what the host
+// offers.
 std::vector<v1::Device> DiscoverDevices();
 // The same, and all that `backends` find.
 std::vector<v1::Device> DiscoverDevices(const std::vector<Backend>& backends);

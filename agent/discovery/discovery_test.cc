@@ -29,6 +29,16 @@ TEST_CASE("what is discovered can be completed and says what it is") {
   CHECK(MachineIdentity() == MachineIdentity());
 }
 
+TEST_CASE("nodes on which a little else runs offer the same memory, and not more than is available") {
+  CHECK(CoarselyRounded(GiB(1000)) == GiB(1008 - 16));
+  CHECK(CoarselyRounded(GiB(1007)) == GiB(1008 - 16));
+  CHECK(CoarselyRounded(Bytes{GiB(503).value + 12345}) == GiB(496));
+  CHECK(CoarselyRounded(GiB(64)) == GiB(64));
+  CHECK(CoarselyRounded(Bytes{31}) == Bytes{31});
+  CHECK(CoarselyRounded(Bytes{0}) == Bytes{0});
+  CHECK(OfferedHostMemory() > Bytes{0});
+}
+
 TEST_CASE(
     "what a backend finds by itself is offered beside the processor, with the kind and memory that it says") {
   std::vector<Backend> backends = AllBackends();

@@ -54,7 +54,7 @@ ANY = ["*"]
 # `*_benchmark.cc` and the sources of targets that are testonly) may include besides that and FOR_TESTS.
 ROOMS = {
     # What every room may use.
-    "runtime/base": ([], ["runtime/base/mutex.h", "runtime/base/stop_after.h", "threads"]),
+    "runtime/base": ([], ["runtime/base/files", "runtime/base/mutex.h", "runtime/base/stop_after.h", "threads"]),
     "runtime/base/mutex.h": (BASE + ["threads"], []),
     "runtime/base/current_phase.h": (LOCKS, []),
     "runtime/base/stop_after.h": (LOCKS, []),
@@ -79,7 +79,7 @@ ROOMS = {
 
     # The contract of a device; what one is, as a value.
     "runtime/device/device_description.h": (BASE, []),
-    "runtime/device": (BASE + DESCRIPTION, ["threads"]),
+    "runtime/device": (BASE + DESCRIPTION, ["runtime/base/files", "threads"]),
 
     # Backends, behind the contract. Above them only the registry is known.
     "kernels/arguments": (DEVICE, []),
