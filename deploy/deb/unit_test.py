@@ -45,6 +45,8 @@ class UnitTest(packages.PackagesTest):
             for key in ("RestartSec", "TimeoutStopSec", "LimitNOFILE"):
                 self.value(name, key)
         self.assertEqual(self.value("medley-agent", "LimitMEMLOCK"), "infinity")
+        # It reads a store of any size first.
+        self.assertEqual(self.value("medley-coordinator", "TimeoutStartSec"), "infinity")
 
 
 @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")

@@ -123,6 +123,8 @@ BROKEN = [
     (pods.late_movers, "cpu", lambda d: pod(d, *COORDINATOR)["tolerations"].pop(), "stays on a node that is gone"),
     (pods.late_movers, "kueue", lambda d: pod(d, "Job", "agent")["tolerations"][0].pop("tolerationSeconds"),
      "stays on a node that is gone"),
+    (pods.hasty_starts, "cpu", lambda d: program(d, *COORDINATOR)["startupProbe"].update(failureThreshold=60), "may take 120 s to start"),
+    (pods.hasty_starts, "tls", lambda d: program(d, *COORDINATOR)["startupProbe"].pop("failureThreshold"), "may take 6 s to start"),
     (pods.unwritable_places, "cpu", lambda d: edit(d, "ConfigMap", "coordinator", "/var/lib/medley/state", "/state"),
      "/state cannot be written"),
     (pods.unwritable_places, "cpu", lambda d: program(d, *CPU)["volumeMounts"][1].update(readOnly=True),

@@ -54,6 +54,13 @@ def late_movers(documents):
                              if one["effect"] == "NoExecute" and one.get("tolerationSeconds", 300) <= 30}]
 
 
+def hasty_starts(documents):
+    """Coordinators that are ended before they have read a large store, which they do before they listen."""
+    return ["%s: may take %d s to start" % (title(document), seconds) for document in of_kind(documents, "StatefulSet")
+            for probe in [pod_specs(document)[0]["containers"][0].get("startupProbe", {})]
+            for seconds in [probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)] if seconds < 3600]
+
+
 def unwritable_places(documents):
     """Paths that a program writes to and that are on the read-only root or a read-only volume."""
     found = []
@@ -174,5 +181,5 @@ def strange_jobs(job_documents, daemon_documents):
             if not any(path[:len(prefix)] == prefix for prefix in OF_A_JOB)]
 
 
-CHECKS = (lax_pods, boundless_containers, late_movers, unwritable_places, overfull_agents, shared_nodes, misplaced_settings,
+CHECKS = (lax_pods, boundless_containers, late_movers, hasty_starts, unwritable_places, overfull_agents, shared_nodes, misplaced_settings,
           futile_budgets, strange_identities)

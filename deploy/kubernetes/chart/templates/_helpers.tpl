@@ -35,7 +35,8 @@ capabilities: {drop: [ALL]}
 {{- printf "%s-%s" .name $digits }}
 {{- end }}
 
-{{/* Probes of the port .port: of gRPC's health service, or with .tls by HTTPS, since Kubernetes' gRPC probes speak no TLS. */}}
+{{/* Probes of the port .port: of gRPC's health service, or with .tls by HTTPS, since Kubernetes' gRPC probes speak no TLS. The program
+     may take .startSeconds to listen. */}}
 {{- define "medley.probes" -}}
 {{- $ask := dict "grpc" (dict "port" .port) }}
 {{- if .tls }}
@@ -44,7 +45,7 @@ capabilities: {drop: [ALL]}
 startupProbe:
   {{- toYaml $ask | nindent 2 }}
   periodSeconds: 2
-  failureThreshold: 60
+  failureThreshold: {{ div .startSeconds 2 }}
 readinessProbe:
   {{- toYaml $ask | nindent 2 }}
   periodSeconds: 5
@@ -214,7 +215,7 @@ containers:
       {{- if $tls }}
       - {name: https, containerPort: 7081}
       {{- end }}
-    {{- include "medley.probes" (dict "tls" $tls "port" (ternary 7081 7071 $tls)) | nindent 4 }}
+    {{- include "medley.probes" (dict "tls" $tls "port" (ternary 7081 7071 $tls) "startSeconds" 120) | nindent 4 }}
     resources:
       {{- toYaml .agent.resources | nindent 6 }}
     securityContext:
