@@ -243,6 +243,32 @@ TEST_CASE("damage that shows only when a row is read is data loss and named") {
   }
 }
 
+TEST_CASE("of a job's traces only the one that is asked for is read") {
+  const TemporaryDirectory directory;
+  {
+    const auto store = OpenStore(directory);
+    REQUIRE(store->InsertJob(SpecNamed("j"), "", 1).ok());
+    v1::Trace trace;
+    trace.set_job_id("j-1");
+    for (uint32_t step = 1; step <= 3; ++step) {
+      trace.set_step(step);
+      REQUIRE(store->PutTrace(trace).ok());
+    }
+  }
+  {
+    auto database = Database::Open(directory.File("medley.db"), Bytes{0});
+    REQUIRE(database.ok());
+    REQUIRE(
+        (*database)->Run("UPDATE traces SET message = ? WHERE step = 2", Blob{std::string("\xff\xff")}).ok());
+  }
+  const auto store = OpenStore(directory);
+  CHECK(store->GetTrace("j-1")->step() == 3);
+  CHECK(store->GetTrace("j-1", 1)->step() == 1);
+  CHECK(absl::IsDataLoss(store->GetTrace("j-1", 2).status()));
+  CHECK(store->GetTrace("j-1", 4).status() ==
+        absl::NotFoundError("step: 4 of job j-1 has no trace; there are those of steps 1, 2, 3"));
+}
+
 TEST_CASE("whatever bytes are damaged, a call answers or reports data loss", "[property]") {
   const TemporaryDirectory directory;
   const std::string path = directory.File("medley.db");

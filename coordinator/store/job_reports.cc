@@ -163,19 +163,26 @@ absl::Status Store::PutTrace(const v1::Trace& trace) {
 absl::StatusOr<v1::Trace> Store::GetTrace(const std::string& job_id, uint32_t step) {
   const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
-  // The newest first: a step that ran again is newer than one after it.
+  // The newest came last: a step that ran again is newer than one after it. Traces are large, so only the one that is asked for is read.
   ASSIGN_OR_RETURN(
-      std::vector<v1::Trace> traces,
-      AllOf<v1::Trace>(
-          *database_, database_->Query("SELECT message FROM traces WHERE job = ? ORDER BY rowid DESC", job)));
-  if (traces.empty()) return absl::NotFoundError(absl::StrCat("no step of job ", job_id, " was traced yet"));
-  if (step == 0) return std::move(traces.front());
-  std::vector<uint32_t> steps;
-  for (v1::Trace& trace : traces) {
-    if (trace.step() == step) return std::move(trace);
-    steps.push_back(trace.step());
+      std::optional<v1::Trace> trace,
+      FirstOf<v1::Trace>(
+          *database_,
+          step == 0
+              ? database_->Query(
+                    "SELECT message FROM traces WHERE rowid = (SELECT max(rowid) FROM traces WHERE job = ?)",
+                    job)
+              : database_->Query("SELECT message FROM traces WHERE job = ? AND step = ?", job, step)));
+  if (trace.has_value()) return *std::move(trace);
+  ASSIGN_OR_RETURN(Statement rows,
+                   database_->Query("SELECT step FROM traces WHERE job = ? ORDER BY step", job));
+  std::vector<int64_t> steps;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) break;
+    steps.push_back(rows.Integer(0));
   }
-  std::sort(steps.begin(), steps.end());
+  if (steps.empty()) return absl::NotFoundError(absl::StrCat("no step of job ", job_id, " was traced yet"));
   return absl::NotFoundError(absl::StrCat("step: ", step, " of job ", job_id,
                                           " has no trace; there are those of steps ",
                                           absl::StrJoin(steps, ", ")));
