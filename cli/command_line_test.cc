@@ -645,6 +645,15 @@ TEST_CASE("lists say when there is more, and take as many as is asked for") {
   CHECK(Ask(coordinator, {"logs", "x", "-n", "0"}).code == 2);
 }
 
+TEST_CASE("a bundle has all of each of the newest jobs, which their list has not") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_DONE);
+  const Outcome outcome = Ask(coordinator, {"debug", "bundle", "-o", TemporaryFile("bundle.tar.gz")});
+  CAPTURE(outcome.err);
+  CHECK(outcome.code == 0);
+  CHECK(coordinator.Seen()["get"] == "job_id: \"bible-1\"");
+}
+
 TEST_CASE("logs are followed until the job has ended, each line once") {
   FakeCoordinator coordinator;
   coordinator.job = JobIn(v1::JOB_STATE_RUNNING);

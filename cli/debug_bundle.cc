@@ -85,16 +85,21 @@ class Gatherer {
   DebugBundle bundle_;
 };
 
-absl::StatusOr<std::vector<v1::Job>> JobsOf(CoordinatorClient& client, const std::vector<std::string>& ids) {
-  std::vector<v1::Job> jobs;
-  if (ids.empty()) {
+absl::StatusOr<std::vector<v1::Job>> JobsOf(CoordinatorClient& client,
+                                            const std::vector<std::string>& asked) {
+  std::vector<std::string> ids = asked;
+  if (asked.empty()) {
     ASSIGN_OR_RETURN(const v1::ListJobsResponse newest, client.ListJobs(kUsualJobs));
-    jobs.assign(newest.jobs().begin(), newest.jobs().end());
+    for (const v1::Job& job : newest.jobs()) ids.push_back(job.id());
   }
+  std::vector<v1::Job> jobs;
+  // A list does not have all of a job.
   for (const std::string& id : ids) {
     const absl::StatusOr<v1::Job> job = client.GetJob(id);
-    if (absl::IsNotFound(job.status()))
+    if (absl::IsNotFound(job.status())) {
+      if (asked.empty()) continue;  // deleted since it was listed
       return absl::InvalidArgumentError(absl::StrCat("--job: ", job.status().message()));
+    }
     RETURN_IF_ERROR(job.status());
     jobs.push_back(*job);
   }

@@ -22,6 +22,22 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// The job without what only a view of it alone shows and what can be large; ListJobsResponse says what that is.
+v1::Job Listed(v1::Job job) {
+  job.clear_tasks();
+  job.mutable_spec()->clear_plan();
+  if (!job.has_plan()) return job;
+  v1::PlanReport listed;
+  for (v1::Unit& unit : *job.mutable_plan()->mutable_plan()->mutable_units())
+    listed.mutable_plan()->add_units()->mutable_devices()->Swap(unit.mutable_devices());
+  listed.set_predicted_step_seconds(job.plan().predicted_step_seconds());
+  listed.set_predicted_tokens_per_second(job.plan().predicted_tokens_per_second());
+  listed.set_pinned(job.plan().pinned());
+  listed.set_emulated(job.plan().emulated());
+  *job.mutable_plan() = std::move(listed);
+  return job;
+}
+
 }  // namespace
 
 absl::StatusOr<JobJournal::Entry*> JobJournal::Find(const std::string& job_id) {
@@ -64,14 +80,24 @@ absl::StatusOr<v1::Job> JobJournal::Get(const std::string& job_id) {
   return View(*entry);
 }
 
-absl::StatusOr<std::vector<v1::Job>> JobJournal::List(int limit) {
-  MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, store_.ListJobs(limit));
-  for (v1::Job& job : jobs) {
-    const auto known = entries_.find(job.id());
-    if (known != entries_.end()) job = View(known->second);
+absl::StatusOr<v1::Job> JobJournal::Read(const std::string& job_id) {
+  {
+    MutexLock lock(mutex_);
+    const auto known = entries_.find(job_id);
+    if (known != entries_.end()) return View(known->second);
   }
-  return jobs;
+  return store_.GetJob(job_id);
+}
+
+absl::Status JobJournal::List(int limit, absl::FunctionRef<bool(const v1::Job&)> take) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> ids, store_.ListJobIds(limit));
+  for (const std::string& id : ids) {
+    absl::StatusOr<v1::Job> job = Read(id);
+    if (absl::IsNotFound(job.status())) continue;
+    RETURN_IF_ERROR(job.status());
+    if (!take(Listed(*std::move(job)))) break;
+  }
+  return absl::OkStatus();
 }
 
 std::vector<JobJournal::Standing> JobJournal::Unfinished() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -33,8 +34,10 @@ class JobJournal {
   // `look` sees the job where it lies, less what it waits for: for what looks at every step or tick, as a
   // copy is as large as the job's plan. It calls nothing of the journal. NotFound.
   absl::Status Look(const std::string& job_id, const std::function<void(const v1::Job&)>& look);
-  // Newest first, at most `limit` of them.
-  absl::StatusOr<std::vector<v1::Job>> List(int limit);
+  // Newest first, at most `limit` of those that there are now: `take` gets each as ListJobs has it, until it returns false. One at a time,
+  // and `take` may block: the past jobs of a year with their plans are gigabytes, and others go on meanwhile. One that is deleted meanwhile
+  // is left out. Errors: the store's.
+  absl::Status List(int limit, absl::FunctionRef<bool(const v1::Job&)> take);
   // Those that have not ended, by id, and since when (Unix seconds) they are in their states.
   struct Standing {
     std::string id;
@@ -96,6 +99,8 @@ class JobJournal {
     std::vector<v1::ValidationMetrics> validations;
     std::vector<v1::LogLine> logs;
   };
+  // As Get, but a job that is not in memory does not come there.
+  absl::StatusOr<v1::Job> Read(const std::string& job_id);
   absl::StatusOr<Entry*> Find(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AppendLog(Entry& entry, const std::string& source, const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -25,6 +25,17 @@ struct Desk {
   std::string id = store->InsertJob(SpecNamed("tiny"), "", 1)->id();
 };
 
+std::vector<v1::Job> ListedBy(JobJournal& journal, int limit) {
+  std::vector<v1::Job> jobs;
+  const absl::Status listed = journal.List(limit, [&](const v1::Job& job) {
+    jobs.push_back(job);
+    return true;
+  });
+  INFO(listed.ToString());
+  REQUIRE(listed.ok());
+  return jobs;
+}
+
 v1::StepMetrics Timed(uint32_t step, double seconds) {
   v1::StepMetrics metrics = Step(step, 1.0);
   metrics.set_step_seconds(seconds);
@@ -265,11 +276,55 @@ TEST_CASE("what a job waits for is seen with its reason and kept nowhere") {
   Desk desk;
   desk.journal.SetWait(desk.id, "waits for b/cpu0");
   CHECK(desk.journal.Get(desk.id)->state_reason() == "waits for b/cpu0");
-  CHECK(desk.journal.List(10)->front().state_reason() == "waits for b/cpu0");
+  CHECK(ListedBy(desk.journal, 10).front().state_reason() == "waits for b/cpu0");
   desk.journal.Flush();
   CHECK(desk.store->GetJob(desk.id)->state_reason().empty());
   REQUIRE(desk.journal.Apply(desk.id, JobEvent::kDevicesGranted, "on b/cpu0").ok());
   CHECK(desk.journal.Get(desk.id)->state_reason() == "on b/cpu0");
+}
+
+TEST_CASE("a list has of each job what lists show, and goes job by job while others go on") {
+  Desk desk;
+  v1::Job whole = *desk.store->InsertJob(SpecNamed("past"), "", 2);
+  whole.mutable_spec()->mutable_plan()->add_units()->add_devices("a/cpu0");
+  whole.add_tasks()->set_task_id("t");
+  whole.mutable_last_step()->set_step(7);
+  v1::Unit& unit = *whole.mutable_plan()->mutable_plan()->add_units();
+  unit.add_devices("a/cpu0");
+  unit.set_order("F0-3");
+  whole.mutable_plan()->set_explanation("long");
+  whole.mutable_plan()->add_devices()->set_device("a/cpu0");
+  whole.mutable_plan()->set_predicted_step_seconds(0.5);
+  REQUIRE(desk.store->UpdateJob(whole).ok());
+  const bool in_memory = GENERATE(false, true);
+  if (in_memory) REQUIRE(desk.journal.Get(whole.id()).ok());
+  const int kept = desk.journal.Kept();
+
+  const std::vector<v1::Job> jobs = ListedBy(desk.journal, 10);
+  REQUIRE(jobs.size() == 2);
+  CHECK(jobs[1].id() == desk.id);
+  v1::Job expected = whole;
+  expected.clear_tasks();
+  expected.mutable_spec()->clear_plan();
+  expected.clear_plan();
+  expected.mutable_plan()->mutable_plan()->add_units()->add_devices("a/cpu0");
+  expected.mutable_plan()->set_predicted_step_seconds(0.5);
+  CHECK(jobs[0].DebugString() == expected.DebugString());
+  CHECK(desk.journal.Kept() == kept);
+  CHECK(desk.journal.Get(whole.id())->plan().explanation() == "long");
+  CHECK(ListedBy(desk.journal, 1).size() == 1);
+
+  // The journal is called while a job is taken; what is deleted meanwhile is left out.
+  std::vector<std::string> taken;
+  REQUIRE(desk.journal
+              .List(10,
+                    [&](const v1::Job& job) {
+                      taken.push_back(job.id());
+                      (void)desk.journal.Apply(desk.id, JobEvent::kCancelled, "by the user");
+                      return desk.journal.Delete(desk.id).ok();
+                    })
+              .ok());
+  CHECK(taken == std::vector<std::string>{whole.id()});
 }
 
 TEST_CASE("only a job that has ended can be deleted, and then it is gone with all that it reported") {

@@ -128,11 +128,8 @@ grpc::Status CoordinatorService::ListJobs(grpc::ServerContext* context, const v1
   return AnswerInParts(
       audit_, *context, *request, *writer, [&](Parts<v1::ListJobsResponse>& parts) -> absl::Status {
         const int limit = request->limit() == 0 ? kDefaultJobs : static_cast<int>(request->limit());
-        ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, orchestrator_.journal().List(limit));
-        for (const v1::Job& job : jobs) {
-          if (!parts.Add(&v1::ListJobsResponse::add_jobs, job)) break;
-        }
-        return absl::OkStatus();
+        return orchestrator_.journal().List(
+            limit, [&](const v1::Job& job) { return parts.Add(&v1::ListJobsResponse::add_jobs, job); });
       });
 }
 

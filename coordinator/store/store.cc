@@ -34,6 +34,16 @@ absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("no job \"", id, "\""));
 }
 
+absl::StatusOr<std::vector<std::string>> TextsOf(absl::StatusOr<Statement> rows) {
+  RETURN_IF_ERROR(rows.status());
+  std::vector<std::string> texts;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows->Step());
+    if (!row) return texts;
+    texts.push_back(rows->Binary(0));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory,
@@ -168,6 +178,11 @@ absl::StatusOr<std::vector<v1::Job>> Store::ListJobs(int limit) {
                                                      std::max(limit, 0)));
 }
 
+absl::StatusOr<std::vector<std::string>> Store::ListJobIds(int limit) {
+  const Operation operation(*this, __func__);
+  return TextsOf(database_->Query("SELECT id FROM jobs ORDER BY number DESC LIMIT ?", std::max(limit, 0)));
+}
+
 absl::StatusOr<std::vector<v1::Job>> Store::UnfinishedJobs() {
   const Operation operation(*this, __func__);
   return AllOf<v1::Job>(*database_,
@@ -196,14 +211,7 @@ absl::Status Store::ChangeNodes(const std::map<std::string, bool>& held) {
 }
 
 absl::StatusOr<std::vector<std::string>> Store::NamesOf(const char* table) {
-  ASSIGN_OR_RETURN(Statement rows,
-                   database_->Query(absl::StrCat("SELECT name FROM ", table, " ORDER BY name").c_str()));
-  std::vector<std::string> names;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return names;
-    names.push_back(rows.Binary(0));
-  }
+  return TextsOf(database_->Query(absl::StrCat("SELECT name FROM ", table, " ORDER BY name").c_str()));
 }
 
 absl::StatusOr<std::vector<std::string>> Store::ListNodes() {

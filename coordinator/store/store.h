@@ -64,8 +64,10 @@ class Store {
   // NotFound: no such job.
   absl::StatusOr<v1::Job> GetJob(const std::string& id);
 
-  // Newest first, at most `limit` of them.
+  // Newest first, at most `limit` of them, all with their plans.
   absl::StatusOr<std::vector<v1::Job>> ListJobs(int limit);
+  // Likewise, their ids alone: to read many jobs one at a time, between which others use the store.
+  absl::StatusOr<std::vector<std::string>> ListJobIds(int limit);
 
   // Those not done, failed or cancelled, in order of submission.
   absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs();

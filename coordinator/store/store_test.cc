@@ -162,6 +162,9 @@ TEST_CASE("jobs are listed newest first, and those that have not ended in order 
   CHECK(IdsOf(*store->ListJobs(3)) == std::vector<std::string>{"j-9", "j-8", "j-7"});
   CHECK(store->ListJobs(100)->size() == 9);
   CHECK(store->ListJobs(0)->empty());
+  CHECK(*store->ListJobIds(3) == std::vector<std::string>{"j-9", "j-8", "j-7"});
+  CHECK(store->ListJobIds(100)->size() == 9);
+  CHECK(store->ListJobIds(0)->empty());
   CHECK(IdsOf(*store->UnfinishedJobs()) ==
         std::vector<std::string>{"j-1", "j-2", "j-3", "j-4", "j-5", "j-6"});
   v1::Job unknown;

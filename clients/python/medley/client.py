@@ -92,7 +92,7 @@ class Client:
         return self._connection.ask("SubmitJob", request, wire.SubmitJobResponse).job
 
     def jobs(self, limit: int = 0) -> list[job_pb2.Job]:
-        """Newest first. 0: 100."""
+        """Newest first, each with what lists show: job() has all of one. 0: 100."""
         return list(self._connection.ask("ListJobs", wire.ListJobsRequest(limit=limit), wire.ListJobsResponse).jobs)
 
     def job(self, job_id: str) -> job_pb2.Job:

@@ -35,7 +35,8 @@ export function secondsLeft(job) {
   return stateOf(job) === "running" && seconds > 0 ? left * seconds : NaN;
 }
 
-export const devicesOf = (job) => ((job.plan || {}).devices || []).filter((device) => device.used);
+// Names of those in use, which jobs have in lists, too.
+export const devicesOf = (job) => (((job.plan || {}).plan || {}).units || []).flatMap((unit) => unit.devices || []);
 
 export function modelText(spec) {
   const model = spec.model || {};
