@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/orchestrator/alike_links.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/node_checks.h"
 #include "coordinator/orchestrator/node_kernels.h"
@@ -14,6 +15,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/log/log.h"
+#include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_paths.h"
 
 namespace medley {
@@ -508,6 +510,19 @@ absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   cluster.mutable_slowdowns()->Add(slowdowns.begin(), slowdowns.end());
+  ASSIGN_OR_RETURN(const KnownLinks links, Links({}));
+  if (links.devices.size() <= kMostDevicesByLink) {
+    links.table.ForEachAmong(links.devices, [&](const v1::LinkProfile& link) {
+      *cluster.add_links() = link;
+      return true;
+    });
+    return cluster;
+  }
+  Cluster alike;
+  RETURN_IF_ERROR(AddLinks(links.table, links.devices, alike));
+  v1::ClusterSpec encoded = EncodeCluster(alike);
+  cluster.mutable_links()->Swap(encoded.mutable_links());
+  cluster.mutable_link_classes()->Swap(encoded.mutable_link_classes());
   return cluster;
 }
 

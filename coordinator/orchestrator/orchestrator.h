@@ -90,7 +90,8 @@ class Orchestrator {
                           const std::function<bool()>& cancelled);
   // What was measured of the kinds of their devices.
   absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
-  // Without its links, which are those of Links({}).
+  // Its links are those of Links({}) as the planner has them (AddLinks): of few devices each as it was measured, of many those that are
+  // alike as classes, since all pairs of thousands of devices are more than a file may name.
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
   struct KnownLinks {
     std::vector<ClusterDeviceLocation> devices;

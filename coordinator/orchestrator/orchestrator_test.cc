@@ -422,7 +422,20 @@ TEST_CASE("an exported cluster has the live nodes and all that was measured") {
   REQUIRE(cluster.ok());
   CHECK(cluster->nodes_size() == 1);
   CHECK(cluster->profiles_size() == 1);
-  CHECK(LinksOf(site.orchestrator->Links({})).size() == 1);
+  CHECK(cluster->links_size() == 1);
+}
+
+TEST_CASE("an exported cluster of many devices has classes of links that are alike, and not every pair") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 9));
+  site.Register(FakeNode("b", 9));
+  REQUIRE(site.orchestrator->MeasureLinks({}).ok());
+  const absl::StatusOr<v1::ClusterSpec> exported = site.orchestrator->ExportCluster();
+  REQUIRE(exported.ok());
+  CHECK(exported->links_size() == 0);
+  REQUIRE(exported->link_classes_size() == 2);  // on one machine, and between two
+  CHECK(exported->link_classes(0).level() != exported->link_classes(1).level());
+  for (const v1::LinkClass& link : exported->link_classes()) CHECK(link.bytes_per_second() == Approx(1e9));
 }
 
 std::vector<std::string> NamesOf(const Orchestrator::KnownLinks& links) {

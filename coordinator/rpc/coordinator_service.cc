@@ -413,16 +413,16 @@ grpc::Status CoordinatorService::ExportCluster(grpc::ServerContext* context,
   return AnswerInParts(audit_, *context, *request, *writer,
                        [&](Parts<v1::ClusterSpec>& parts) -> absl::Status {
                          ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, orchestrator_.ExportCluster());
-                         ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links, orchestrator_.Links({}));
                          for (const v1::Node& node : cluster.nodes())
                            parts.Add(&v1::ClusterSpec::add_nodes, node);
                          for (const v1::DeviceProfile& profile : cluster.profiles())
                            parts.Add(&v1::ClusterSpec::add_profiles, profile);
                          for (const v1::HostSlowdown& slowdown : cluster.slowdowns())
                            parts.Add(&v1::ClusterSpec::add_slowdowns, slowdown);
-                         links.table.ForEachAmong(links.devices, [&](const v1::LinkProfile& link) {
-                           return parts.Add(&v1::ClusterSpec::add_links, link);
-                         });
+                         for (const v1::LinkClass& link : cluster.link_classes())
+                           parts.Add(&v1::ClusterSpec::add_link_classes, link);
+                         for (const v1::LinkProfile& link : cluster.links())
+                           if (!parts.Add(&v1::ClusterSpec::add_links, link)) break;
                          return absl::OkStatus();
                        });
 }

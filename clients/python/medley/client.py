@@ -237,7 +237,7 @@ class Client:
         return list(self._connection.ask("ListLinks", wire.ListLinksRequest(devices=devices), wire.ListLinksResponse).links)
 
     def cluster(self) -> cluster_pb2.ClusterSpec:
-        """Nodes, profiles and links, to plan with offline."""
+        """Nodes, profiles and links, to plan with offline; of more than 16 devices, links that are alike are link_classes."""
         return self._connection.ask("ExportCluster", wire.ExportClusterRequest(), cluster_pb2.ClusterSpec)
 
     def audit(self, limit: int = 0, since_seconds: float = 0) -> list[wire.AuditRecord]:
