@@ -10,6 +10,7 @@
 #include "coordinator/orchestrator/node_checks.h"
 #include "coordinator/orchestrator/node_kernels.h"
 #include "coordinator/orchestrator/trace_request.h"
+#include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/node_codec.h"
 #include "runtime/base/status_macros.h"
@@ -206,6 +207,10 @@ Orchestrator::Round Orchestrator::LookAround() {
       if (device.emulated) round.emulated.insert(name);
       if (!node.description.protects_messages) round.unprotecting.insert(name);
     }
+    for (const auto& [device, job] : node.jobs) {
+      round.holders[absl::StrCat(node.description.name, "/", device)] = job;
+      round.users.insert(job);
+    }
   }
   return round;
 }
@@ -318,7 +323,7 @@ void Orchestrator::WatchForStalls() {
 absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request) {
   // Before anything that the spec names is read.
   RETURN_IF_ERROR(CheckJobPaths(request.spec(), options_.allowed_directories));
-  RETURN_IF_ERROR(ResolveSpec(request.spec(), "").status());
+  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(request.spec(), ""));
   ASSIGN_OR_RETURN(const bool is_repeat, store_.HasRequest(request.request_id()));
   if (!is_repeat) {
     MutexLock lock(mutex_);
@@ -326,8 +331,8 @@ absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request
       return absl::ResourceExhaustedError(
           absl::StrCat(waiting_.size(), " jobs wait already, and no more may (most_waiting_jobs)"));
   }
-  ASSIGN_OR_RETURN(const v1::Job job,
-                   store_.InsertJob(request.spec(), request.request_id(), UnixSecondsNow()));
+  ASSIGN_OR_RETURN(const v1::Job job, store_.InsertJob(request.spec(), request.request_id(), UnixSecondsNow(),
+                                                       ShapeKey(training)));
   MutexLock lock(mutex_);
   journal_.Add(job);  // unless it is known, and further on
   const bool known = Has(waiting_, job.id()) || active_.count(job.id()) > 0;

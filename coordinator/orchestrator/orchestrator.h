@@ -127,8 +127,13 @@ class Orchestrator {
   // What is known of the cluster in one round of the loop.
   struct Round {
     std::vector<NodeSnapshot> nodes;
-    std::set<std::string> live, emulated;  // devices
-    std::set<std::string> unprotecting;    // those of nodes that know of no protected messages
+    std::set<std::string> live, emulated;        // devices
+    std::set<std::string> unprotecting;          // those of nodes that know of no protected messages
+    std::map<std::string, std::string> holders;  // jobs by their devices
+    std::set<std::string> users;                 // all of those jobs
+    // What was measured, and by shape the devices, the fastest first, once a job has asked for them.
+    std::optional<std::vector<v1::DeviceProfile>> profiles;
+    std::map<std::string, std::vector<std::string>> fastest;
   };
 
   Orchestrator(const Options& options, Store& store, AgentClient& agents);
@@ -143,16 +148,16 @@ class Orchestrator {
   bool Settled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWaitingJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWhatCanStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<WaitingJob> Describe(const v1::Job& job, const Round& round)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<WaitingJob> Describe(const v1::Job& job, Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool StartJob(const std::string& job_id, const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeUp(const v1::Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
   bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string WhatItWaitsFor(const WaitingJob& waiting, const std::vector<WaitingJob>& before,
-                             const std::vector<std::string>& free, const Round& round)
+  // `first`: id of the first job that waits; empty: it is this one.
+  std::string WhatItWaitsFor(const WaitingJob& waiting, const std::string& first,
+                             const std::set<std::string>& free, const Round& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

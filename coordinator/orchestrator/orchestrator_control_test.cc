@@ -122,6 +122,41 @@ TEST_CASE("a job that is held waits until it is released") {
   CHECK(absl::IsFailedPrecondition(site.orchestrator->Hold(release).status()));
 }
 
+// What a job's files say is read when it is submitted, and not, with everybody waiting, in each look at what may start: they may be on
+// a disk that hangs.
+TEST_CASE("a job that takes few devices gets the fastest of its shape, although its model's files are gone") {
+  OrchestratorSite site;
+  std::string id;
+  v1::JobSpec spec = FakeJob("picky");
+  spec.mutable_scheduling()->set_hold(true);
+  spec.mutable_scheduling()->set_most_devices(1);
+  {
+    const TemporaryDirectory model;
+    model.Write("config.json",
+                R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "vocab_size": 1024,
+                    "n_positions": 16, "activation_function": "gelu_new"})");
+    spec.mutable_model()->clear_gpt2();
+    spec.mutable_model()->set_hugging_face(model.path());
+    id = site.Submit(spec);
+  }
+  for (const auto& [kind, seconds] : {std::pair("fast", 0.1), std::pair("slow", 0.2)}) {
+    v1::DeviceProfile profile;
+    profile.set_device_kind(kind);
+    profile.set_shape(site.store->GetJob(id)->shape());
+    profile.add_times()->set_micro_batch_sequences(1);
+    profile.mutable_times(0)->set_layer_forward_seconds(seconds);
+    REQUIRE(site.store->PutProfile(profile).ok());
+  }
+  site.Register(FakeNode("a", 1, 1, "slow"));
+  site.Register(FakeNode("b", 1, 1, "fast"));
+  v1::HoldJobRequest release;
+  release.set_job_id(id);
+  REQUIRE(site.orchestrator->Hold(release).ok());
+  site.Await(id, v1::JOB_STATE_FAILED);
+  const std::vector<std::string> log = site.Log(id);
+  CHECK(std::count(log.begin(), log.end(), "profiling: on b/cpu0") == 1);
+}
+
 v1::DrainNodeResponse Drain(OrchestratorSite& site, const std::string& node, bool now = false) {
   v1::DrainNodeRequest request;
   request.set_node(node);

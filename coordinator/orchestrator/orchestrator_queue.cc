@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/orchestrator.h"
-#include "coordinator/problem/planning_problem.h"
 #include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/cluster_codec.h"
@@ -16,16 +15,14 @@ namespace {
 constexpr int kOtherWork = 20;
 constexpr absl::Duration kLongestUnseen = absl::Seconds(1);
 
-// Devices by how long they take for a layer of the job's shape, the fastest first; those that were not
-// measured last.
-std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector<NodeSnapshot>& nodes,
+// Devices by how long they take for a layer of the shape, the fastest first, without those that were not
+// measured.
+std::vector<std::string> FastestFirst(const std::string& shape, const std::vector<NodeSnapshot>& nodes,
                                       const std::vector<v1::DeviceProfile>& profiles) {
-  const absl::StatusOr<TrainingSpec> training = ResolveSpec(spec, "");
-  if (!training.ok()) return {};
   std::map<std::string, double> seconds_by_kind;  // a sequence
   for (const v1::DeviceProfile& stored : profiles) {
+    if (stored.shape() != shape) continue;
     const DeviceProfile profile = DecodeProfile(stored);
-    if (profile.shape != ShapeKey(*training)) continue;
     for (const ProfiledTimes& times : profile.times) {
       const double seconds = times.blocks.layer.Seconds() / times.micro_batch_sequences;
       const auto [known, is_new] = seconds_by_kind.emplace(profile.device_kind, seconds);
@@ -71,7 +68,7 @@ bool Orchestrator::Settled() {
   return now >= last_news_ + options_.settle;
 }
 
-absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Round& round) {
+absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, Round& round) {
   const v1::SchedulingSpec& scheduling = job.spec().scheduling();
   WaitingJob waiting{.id = job.id(), .devices = WantedDevices(job.spec())};
   const auto tried = tried_in_vain_.find(job.id());
@@ -83,8 +80,12 @@ absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Roun
   waiting.least = std::max<uint32_t>(scheduling.least_devices(), 1);
   waiting.most = scheduling.most_devices();
   if (waiting.most > 0) {
-    ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
-    waiting.preferred = FastestFirst(job.spec(), round.nodes, profiles);
+    if (!round.profiles) {
+      ASSIGN_OR_RETURN(round.profiles, store_.ListProfiles());
+    }
+    const auto [fastest, is_new] = round.fastest.try_emplace(job.shape());
+    if (is_new) fastest->second = FastestFirst(job.shape(), round.nodes, *round.profiles);
+    waiting.preferred = fastest->second;
   }
   return waiting;
 }
@@ -97,7 +98,7 @@ void Orchestrator::StartWaitingJobs() {
 }
 
 void Orchestrator::StartWhatCanStart() {
-  const Round round = LookAround();
+  Round round = LookAround();
   const bool settled = Settled();
   std::vector<WaitingJob> jobs;
   const std::vector<std::string> ids = waiting_;
@@ -136,66 +137,58 @@ void Orchestrator::StartWhatCanStart() {
     std::erase(waiting_, grant->job);
     free = UsableDevices();
   }
-  std::vector<WaitingJob> before;
+  const std::set<std::string> left(free.begin(), free.end());
   for (const WaitingJob& job : jobs) {
-    journal_.SetWait(job.id, WhatItWaitsFor(job, before, free, round));
-    before.push_back(job);
+    const bool is_first = &job == &jobs.front();
+    journal_.SetWait(job.id, WhatItWaitsFor(job, is_first ? "" : jobs.front().id, left, round));
   }
 }
 
-std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::vector<WaitingJob>& before,
-                                         const std::vector<std::string>& free, const Round& round) {
-  std::map<std::string, std::string> holders;
-  for (const NodeSnapshot& node : round.nodes) {
-    for (const auto& [device, job] : node.jobs)
-      holders[absl::StrCat(node.description.name, "/", device)] = job;
-  }
+std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::string& first,
+                                         const std::set<std::string>& free, const Round& round) {
   if (!waiting.devices.empty()) {
-    const std::set<std::string> are_free(free.begin(), free.end());
     std::vector<std::string> missing;
     for (const std::string& device : waiting.devices) {
-      if (are_free.contains(device)) continue;
+      if (free.contains(device)) continue;
       const bool there = round.live.contains(device) && suspect_nodes_.count(NodeOf(device)) == 0;
-      const auto holder = holders.find(device);
+      const auto holder = round.holders.find(device);
       const bool is_drained = drained_nodes_.count(NodeOf(device)) > 0;
       missing.push_back(absl::StrCat(device, !there       ? " (not there)"
                                              : is_drained ? " (its node is drained)"
-                                             : holder == holders.end()
+                                             : holder == round.holders.end()
                                                  ? " (in use)"
                                                  : absl::StrCat(" (in use by ", holder->second, ")")));
     }
     if (!missing.empty()) return absl::StrCat("waits for ", FirstOf(missing));
   } else {
     const std::set<std::string> never(waiting.never.begin(), waiting.never.end());
-    std::vector<std::string> usable = free;
-    std::erase_if(usable, [&](const std::string& device) { return never.contains(device); });
+    const auto usable = static_cast<size_t>(std::count_if(
+        free.begin(), free.end(), [&](const std::string& device) { return !never.contains(device); }));
     if (round.live.empty()) return "waits for a device: no agent is registered";
     const bool only_unprotecting = std::all_of(
         free.begin(), free.end(), [&](const auto& device) { return round.unprotecting.contains(device); });
-    if (usable.empty() && !free.empty() && only_unprotecting) {
+    if (usable == 0 && !free.empty() && only_unprotecting) {
       return "waits for a node whose agent knows of message_protection, which the job or the coordinator "
              "asks for: those "
              "with free devices are of older versions";
     }
-    if (usable.empty() && !free.empty()) {
+    if (usable == 0 && !free.empty()) {
       return "waits for a device that is not emulated: the job does not have allow_emulated: true";
     }
-    if (usable.empty()) {
-      std::set<std::string> users;
-      for (const auto& [device, job] : holders) users.insert(job);
-      if (users.empty() && !drained_nodes_.empty())
+    if (usable == 0) {
+      if (round.users.empty() && !drained_nodes_.empty())
         return absl::StrCat("waits for a device: drained are ", SomeNames(drained_nodes_));
-      return absl::StrCat("waits for a device: all are in use by ", SomeNames(users));
+      return absl::StrCat("waits for a device: all are in use by ", SomeNames(round.users));
     }
-    if (usable.size() < waiting.least) {
-      return absl::StrCat("waits for ", waiting.least, " devices (scheduling.least_devices): ", usable.size(),
-                          usable.size() == 1 ? " is free" : " are free");
+    if (usable < waiting.least) {
+      return absl::StrCat("waits for ", waiting.least, " devices (scheduling.least_devices): ", usable,
+                          usable == 1 ? " is free" : " are free");
     }
     if (!waiting.tried_in_vain.empty()) {
       return absl::StrCat("waits for more devices than ", FirstOf(waiting.tried_in_vain));
     }
   }
-  if (!before.empty()) return absl::StrCat("waits behind ", before.front().id);
+  if (!first.empty()) return absl::StrCat("waits behind ", first);
   return "waits for devices";
 }
 

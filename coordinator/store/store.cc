@@ -125,7 +125,7 @@ absl::StatusOr<bool> Store::HasRequest(const std::string& request_id) {
 }
 
 absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::string& request_id,
-                                         double now_seconds) {
+                                         double now_seconds, const std::string& shape) {
   const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   if (!request_id.empty()) {
@@ -145,6 +145,7 @@ absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::str
   job.set_state(v1::JOB_STATE_QUEUED);
   job.set_held(spec.scheduling().hold());
   job.set_submitted_at_seconds(now_seconds);
+  job.set_shape(shape);
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(job));
   RETURN_IF_ERROR(database_->Run("INSERT INTO jobs (number, id, ended, message) VALUES (?, ?, 0, ?)", number,
                                  job.id(), Blob{bytes}));

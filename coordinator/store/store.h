@@ -46,10 +46,10 @@ class Store {
   // --- Jobs
 
   // A new job, queued, submitted at `now_seconds` (unix), its id spec.name + "-" + a number that no job had
-  // before, its run_id random. If a job with this `request_id` exists (empty: none), that job as it is now.
+  // before, its run_id random, its `shape` as given. If a job with this `request_id` exists (empty: none), that job as it is now.
   // InvalidArgument: that job has another spec.
   absl::StatusOr<v1::Job> InsertJob(const v1::JobSpec& spec, const std::string& request_id,
-                                    double now_seconds);
+                                    double now_seconds, const std::string& shape = "");
 
   // Whether a job was inserted with this `request_id`; with an empty one none was.
   absl::StatusOr<bool> HasRequest(const std::string& request_id);
