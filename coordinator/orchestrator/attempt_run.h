@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "coordinator/orchestrator/agent_client.h"
 #include "runtime/base/mutex.h"
@@ -29,7 +30,14 @@ struct AttemptEnd {
   bool prepared = false;                         // all tasks were
   bool stopped = false;  // it was asked to finish early, and did so after a checkpoint; `status` is OK
   bool left = false;     // nobody listens any more, and its tasks go on; `status` is OK
+  // It is the coordinator's own store that failed, as on a full disk: nothing was tried, and nothing is said of devices.
+  bool store_failed = false;
 };
+
+inline AttemptEnd StoreFailed(const absl::Status& status) {
+  return {.status = absl::UnavailableError(absl::StrCat("the coordinator's store: ", status.message())),
+          .store_failed = true};
+}
 
 // Tasks that run together: all are prepared, then all are started with each other's addresses, then all end.
 // The first failure ends the others. Used for training, link probes and profiles alike. Those that have peers

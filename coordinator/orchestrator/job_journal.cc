@@ -84,7 +84,7 @@ absl::StatusOr<v1::Job> JobJournal::Read(const std::string& job_id) {
   {
     MutexLock lock(mutex_);
     const auto known = entries_.find(job_id);
-    if (known != entries_.end()) return View(known->second);
+    if (known != entries_.end() && !known->second.deleted) return View(known->second);
   }
   return store_.GetJob(job_id);
 }
@@ -139,6 +139,16 @@ absl::Status JobJournal::Delete(const std::string& job_id) {
     changed_.NotifyAll();  // the last of them erases it
   }
   return absl::OkStatus();
+}
+
+absl::Status JobJournal::CheckKept(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const Entry* entry, Find(job_id));
+  if (entry->unwritten.ok()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "what was asked of job ", job_id,
+      " is under way, but would be forgotten if the coordinator ended now: ", entry->unwritten.message(),
+      "; it is tried again"));
 }
 
 void JobJournal::SetWait(const std::string& job_id, const std::string& what) {
@@ -274,6 +284,7 @@ void JobJournal::Write(const std::string& job_id, Entry& entry) {
   // Of a job that was deleted while somebody watched it nothing is kept.
   const bool is_gone = absl::IsNotFound(written);
   entry.dirty = !written.ok() && !is_gone;
+  entry.unwritten = entry.dirty ? written : absl::OkStatus();
   if (entry.dirty) {
     LogError(absl::StrCat(written.message(), "; trying again"),
              {.job = job_id, .attempt = entry.job.attempt()});

@@ -76,6 +76,10 @@ class JobJournal {
   int Kept();
   static constexpr absl::Duration kKeepEnded = absl::Minutes(1);
 
+  // Whether all changes of the job's state are on disk, for who is to be told that they are done. Unavailable: they
+  // are not yet, and why. NotFound.
+  absl::Status CheckKept(const std::string& job_id);
+
   struct Glance {
     uint64_t version = 0;  // grows with every change of the job; 0: there is no such job
     uint32_t attempt = 0;
@@ -89,9 +93,10 @@ class JobJournal {
     v1::Job job;
     std::string wait;
     uint64_t version = 1;
-    bool dirty = false;    // differs from the store
-    bool deleted = false;  // and kept for those that watch it alone
-    int watchers = 0;      // that hold a pointer to it
+    bool dirty = false;      // differs from the store
+    absl::Status unwritten;  // why, if the store did not take it when it was last asked
+    bool deleted = false;    // and kept for those that watch it alone
+    int watchers = 0;        // that hold a pointer to it
     absl::Time used;
     uint32_t first_step = 0;           // of the current attempt
     std::vector<double> step_seconds;  // of the current attempt

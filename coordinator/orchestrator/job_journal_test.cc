@@ -6,6 +6,7 @@
 
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/files/scarce_disk.h"
 #include "runtime/base/unix_time.h"
 
 namespace medley {
@@ -378,6 +379,25 @@ TEST_CASE("who waits for a change is woken by it, and not before its deadline ot
   CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()).version > now);
   CHECK(desk.journal.Get(desk.id)->state() == v1::JOB_STATE_PROFILING);
   changer.join();
+}
+
+TEST_CASE("who asks whether a change is kept is told why it is not, until it is") {
+  Desk desk;
+  {
+    const FileSizeLimit full(1);
+    const absl::StatusOr<v1::Job> cancelled =
+        desk.journal.Apply(desk.id, JobEvent::kCancelled, "by the user");
+    REQUIRE(cancelled.ok());
+    CHECK(cancelled->state() == v1::JOB_STATE_CANCELLED);
+    const absl::Status kept = desk.journal.CheckKept(desk.id);
+    CHECK(absl::IsUnavailable(kept));
+    CHECK_THAT(std::string(kept.message()), Catch::Contains("medley.db") && Catch::Contains(desk.id));
+    desk.journal.Flush();
+    CHECK_FALSE(desk.journal.CheckKept(desk.id).ok());
+  }
+  desk.journal.Flush();
+  CHECK(desk.journal.CheckKept(desk.id).ok());
+  CHECK(desk.store->GetJob(desk.id)->state() == v1::JOB_STATE_CANCELLED);
 }
 
 TEST_CASE("who waits for a change of a job that is deleted is told that it is not there") {

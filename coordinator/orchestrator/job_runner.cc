@@ -272,6 +272,8 @@ RunOutcome JobRunner::OutcomeOf(const AttemptEnd& end) {
   }
   if (end.status.ok()) return {};
   if (leaving_) return {.event = JobEvent::kInterrupted, .cause = "the coordinator was stopped", .end = end};
+  if (end.store_failed)
+    return {.event = JobEvent::kInterrupted, .cause = std::string(end.status.message()), .end = end};
   // A message that did not arrive as it was sent says nothing against the job.
   const bool lost_message = end.prepared && absl::IsDataLoss(end.status);
   return {.event = IsLoss(end.status) || lost_message ? JobEvent::kLost : JobEvent::kRefused,
@@ -429,7 +431,7 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
   const v1::PlanReport report = EncodePlanReport(planned);
   while (true) {
     const absl::StatusOr<uint64_t> launch = services_.store.NextAttempt();
-    if (!launch.ok()) return OutcomeOf({.status = launch.status()});
+    if (!launch.ok()) return OutcomeOf(StoreFailed(launch.status()));
     const absl::StatusOr<v1::Job> job = services_.journal.Change(job_id_, [&](v1::Job& j) {
       *j.mutable_plan() = report;
       j.set_attempt(j.attempt() + 1);

@@ -287,7 +287,8 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
     if (Waits(after)) {
       const int lost =
           outcome.event == JobEvent::kLost ? static_cast<int>(after->restarts_without_progress()) : 0;
-      not_before_[job_id] = Time() + BackOff(lost, options_.back_off);
+      not_before_[job_id] =
+          Time() + (outcome.end.store_failed ? options_.back_off : BackOff(lost, options_.back_off));
       waiting_.insert(waiting_.begin(), job_id);  // it came first
     } else {
       not_before_.erase(job_id);

@@ -31,7 +31,9 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
     std::erase(waiting_, id);
     tried_in_vain_.erase(id);
     not_before_.erase(id);
-    return journal_.Apply(id, JobEvent::kCancelled, kCancelledByUser);
+    ASSIGN_OR_RETURN(const v1::Job cancelled, journal_.Apply(id, JobEvent::kCancelled, kCancelledByUser));
+    RETURN_IF_ERROR(journal_.CheckKept(id));
+    return cancelled;
   }
   if (!request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING) {
     active->second.runner->Abort(JobEvent::kCancelled, kCancelledByUser);
@@ -59,6 +61,7 @@ absl::StatusOr<v1::Job> Orchestrator::Resume(const std::string& job_id) {
     waiting_.push_back(job_id);
     changed_.NotifyAll();
   }
+  RETURN_IF_ERROR(journal_.CheckKept(job_id));
   return after;
 }
 
@@ -75,6 +78,7 @@ absl::StatusOr<v1::Job> Orchestrator::Hold(const v1::HoldJobRequest& request) {
   journal_.SetWait(job.id(),
                    request.hold() ? absl::StrCat("held; `medley release ", job.id(), "` lets it go") : "");
   changed_.NotifyAll();
+  RETURN_IF_ERROR(journal_.CheckKept(job.id()));
   return journal_.Get(job.id());
 }
 

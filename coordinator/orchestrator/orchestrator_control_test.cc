@@ -1,10 +1,12 @@
 // What users do with jobs that run, wait or have ended.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "coordinator/orchestrator/orchestrator_under_test.h"
+#include "runtime/base/files/scarce_disk.h"
 
 namespace medley {
 namespace {
@@ -417,6 +419,29 @@ TEST_CASE("nodes that read other data than the rest are told apart before a step
   job = site.Await(site.Submit(PinnedJob("one", {"a/cpu0"})), v1::JOB_STATE_FAILED);
   CHECK(job.data_fingerprint() == "train 10");
   CHECK_THAT(job.state_reason(), Catch::Contains("train 10") && Catch::Contains("train 12"));
+}
+
+TEST_CASE("a job waits while the coordinator's disk is full, and no device is blamed for it") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  std::optional<FileSizeLimit> full;
+  const std::string holder = site.Submit(PinnedJob("one", {"a/cpu0"}));
+  site.Await(holder, v1::JOB_STATE_DONE);  // so that the device is measured
+  std::atomic<bool> trains = false;
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (trains.exchange(true)) return TrainThreeSteps(worker);
+    full.emplace(1);
+    return absl::UnavailableError("the worker died");
+  });
+  const std::string id = site.Submit(PinnedJob("two", {"a/cpu0"}));
+  const v1::Job waits = site.AwaitJob(id, [](const v1::Job& job) {
+    return absl::StrContains(job.state_reason(), "the coordinator's store");
+  });
+  CHECK(waits.state() == v1::JOB_STATE_RECOVERING);
+  CHECK(absl::IsUnavailable(site.Cancel(id).status()));
+  full.reset();
+  CHECK(site.orchestrator->Resume(id).ok());
+  CHECK(site.Await(id, v1::JOB_STATE_DONE).restarts() == 1);  // the worker's death
 }
 
 TEST_CASE("where no checkpoint is left that can be read a job fails instead of training from the start") {
