@@ -8,7 +8,9 @@
 #include "kernels/emulated/emulated_backend.h"
 #include "kernels/emulated/emulation_profile.h"
 #include "proto/medley/v1/config.pb.h"
+#include "runtime/daemon/grpc_server.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/security/test_certificates.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
@@ -98,6 +100,29 @@ TEST_CASE("a cluster of several machines listens where others can connect") {
   CHECK(dialled->substr(dialled->rfind(':')) ==
         coordinator.listen_address().substr(coordinator.listen_address().rfind(':')));
   CHECK_FALSE(agent.advertise_address().empty());
+}
+
+TEST_CASE("a cluster of several machines shows certificates where others can connect") {
+  const TestCertificates certificates;
+  v1::CoordinatorConfig coordinator;
+  REQUIRE(ReadYamlFile("examples/coordinator.yaml", &coordinator).ToString() == "OK");
+  v1::AgentConfig agent;
+  REQUIRE(ReadYamlFile("examples/agent.yaml", &agent).ToString() == "OK");
+  const auto check = [&](const auto& config, v1::Role role) {
+    CAPTURE(config.ShortDebugString());
+    // Where README says that the folder of `medley certs issue` goes.
+    CHECK(config.tls().certificate() == "/etc/medley/tls/certificate.pem");
+    CHECK(config.tls().key() == "/etc/medley/tls/key.pem");
+    CHECK(config.tls().authority() == "/etc/medley/tls/authority.pem");
+    const v1::TlsConfig tls = certificates.Issue(role);
+    const absl::Status checked = CheckServer({.listen_address = config.listen_address(),
+                                              .tls = config.has_tls() ? &tls : nullptr,
+                                              .http_address = config.http_address(),
+                                              .insecure = config.insecure()});
+    CHECK(checked.ToString() == "OK");
+  };
+  check(coordinator, v1::ROLE_COORDINATOR);
+  check(agent, v1::ROLE_AGENT);
 }
 
 TEST_CASE("the GPT job is of the size that it says") {
