@@ -163,7 +163,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
                               return AnswerMetrics(request, [&](OpenMetrics& metrics) {
                                 figures.AddTo(metrics);
                                 AddCertificateFigure(options.tls, absl::Now(), metrics);
-                                AddAgentFigures(node, supervisor.Tasks(), metrics);
+                                AddAgentFigures(node, supervisor.TasksAtWork(), metrics);
                               });
                             }));
   if (web != nullptr) LogInfo(absl::StrCat("metrics at ", web->address()));
@@ -188,11 +188,11 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
         absl::StrCat("listens at ", node.agent_address(), "; coordinator: ", config.coordinator_address()),
         [&] { (void)supervisor.Tasks(); });
     // A job that saves a checkpoint now goes on elsewhere without a step lost.
-    if (!supervisor.Tasks().empty() && registration.Leave() > 0) {
+    if (!supervisor.TasksAtWork().empty() && registration.Leave() > 0) {
       const absl::Time end = Now() + absl::Seconds(config.stop_within_seconds());
       LogInfo(absl::StrCat(config.stop_within_seconds(),
                            " s for jobs to save a checkpoint; another signal ends it at once"));
-      while (!supervisor.Tasks().empty() && Now() < end && !IsAskedAgain(kLookMilliseconds)) continue;
+      while (!supervisor.TasksAtWork().empty() && Now() < end && !IsAskedAgain(kLookMilliseconds)) continue;
     }
   }
   supervisor.StopAll();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/clock.h"
@@ -259,7 +260,12 @@ absl::Status Supervisor::Follow(const v1::StartRequest& request,
     }
     starts = !task->started;
     task->started = true;
+    ++task->followers;
   }
+  const absl::Cleanup leaves = [&] {
+    MutexLock lock(mutex_);
+    --task->followers;
+  };
   if (starts) {
     LogInfo(absl::StrCat("task ", task->id, " begins"), task->about);
     v1::WorkerCommand command;
@@ -366,16 +372,28 @@ absl::StatusOr<v1::TraceTaskResponse> Supervisor::Trace(const v1::TraceTaskReque
   return task->trace_answer.answer();
 }
 
+v1::AgentTask Supervisor::Describe(const Task& task) {
+  v1::AgentTask described;
+  described.set_task_id(task.id);
+  described.set_attempt(task.attempt);
+  described.set_device(task.device);
+  described.set_started(task.started);
+  described.set_allocated_bytes(task.allocated_bytes);
+  return described;
+}
+
 std::vector<v1::AgentTask> Supervisor::Tasks() {
   MutexLock lock(mutex_);
   std::vector<v1::AgentTask> tasks;
+  for (const auto& [device, task] : task_by_device_) tasks.push_back(Describe(*task));
+  return tasks;
+}
+
+std::vector<v1::AgentTask> Supervisor::TasksAtWork() {
+  MutexLock lock(mutex_);
+  std::vector<v1::AgentTask> tasks;
   for (const auto& [device, task] : task_by_device_) {
-    v1::AgentTask& described = tasks.emplace_back();
-    described.set_task_id(task->id);
-    described.set_attempt(task->attempt);
-    described.set_device(device);
-    described.set_started(task->started);
-    described.set_allocated_bytes(task->allocated_bytes);
+    if (!task->ended || task->followers > 0) tasks.push_back(Describe(*task));
   }
   return tasks;
 }

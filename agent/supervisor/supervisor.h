@@ -69,8 +69,10 @@ class Supervisor {
   // As Agent.TraceTask, which says what may go wrong; the worker has time until `deadline`.
   absl::StatusOr<v1::TraceTaskResponse> Trace(const v1::TraceTaskRequest& request, absl::Time deadline);
 
-  // What the workers are at, for the coordinator.
+  // What the workers are at, and those that have ended, whose events are kept: for the coordinator.
   std::vector<v1::AgentTask> Tasks();
+  // Of these, the ones whose worker has not ended, or whose end is still being told to who follows them.
+  std::vector<v1::AgentTask> TasksAtWork();
 
   // How long workers prepared from now on go on without hearing of this agent.
   void SetLease(absl::Duration lease);
@@ -88,6 +90,7 @@ class Supervisor {
     bool started = false;
     bool ended = false;    // `finished` is the last of its events
     bool stopped = false;  // nobody is to hear of it any more
+    int followers = 0;
     absl::Time last_pong, last_progress;
     uint64_t progress = 0, allocated_bytes = 0;
     std::string activity;
@@ -109,6 +112,7 @@ class Supervisor {
   static void LogEnd(const Task& task, const absl::Status& status);
   void Note(Task& task, const v1::WorkerReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Task> Find(const std::string& task_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static v1::AgentTask Describe(const Task& task);
   // Takes it out of the table; its worker is killed.
   void Drop(const std::shared_ptr<Task>& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Watch();

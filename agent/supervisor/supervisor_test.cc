@@ -295,6 +295,31 @@ TEST_CASE("a task goes on when its follower leaves, and who comes later hears al
   CHECK(RunTask(supervisor, "train/2").status.ok());
 }
 
+TEST_CASE("a task that has ended is kept, but is not at work any more, and another on its device is") {
+  Supervisor supervisor(TwoDevices());
+  CHECK(supervisor.TasksAtWork().empty());
+  REQUIRE(supervisor.Prepare(Task("train/1"), Soon()).ok());
+  REQUIRE(supervisor.TasksAtWork().size() == 1);
+  CHECK(supervisor.TasksAtWork()[0].task_id() == "train/1");
+  size_t at_end = 0;
+  CHECK(supervisor
+            .Follow(
+                StartOf("train/1"),
+                [&](const v1::WorkerEvent& event) {
+                  if (event.has_finished()) at_end = supervisor.TasksAtWork().size();
+                  return true;
+                },
+                [] { return true; })
+            .ok());
+  CHECK(at_end == 1);  // who follows it has not been told yet
+  CHECK(supervisor.TasksAtWork().empty());
+  REQUIRE(supervisor.Tasks().size() == 1);
+  CHECK(supervisor.Tasks()[0].task_id() == "train/1");
+  REQUIRE(supervisor.Prepare(Task("hang/2", 2), Soon()).ok());
+  REQUIRE(supervisor.TasksAtWork().size() == 1);
+  CHECK(supervisor.TasksAtWork()[0].task_id() == "hang/2");
+}
+
 TEST_CASE("Stop ends a task whether it is prepared or runs, and is no error for one that is not there") {
   Supervisor supervisor(TwoDevices());
   supervisor.Stop("nobody");
