@@ -15,6 +15,7 @@
 #include "cli/certificates_command.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
+#include "cli/coordinator_client.h"
 #include "cli/generate_command.h"
 #include "cli/goal_options.h"
 #include "cli/input_file.h"
@@ -49,7 +50,7 @@ using Action = std::function<absl::Status()>;
 
 struct Arguments {
   Connection connection;
-  double timeout_seconds = 10;
+  double timeout_seconds = absl::ToDoubleSeconds(kUsualTimeout);
   std::string coordinator, certificates, output = "text", job, node, file, directory, since, shell, page_file,
                                          source;
   uint32_t limit = 0, step = 0, steps = 0;
@@ -331,7 +332,7 @@ absl::Status FinishConnection(Arguments& arguments, const CLI::App& app) {
   if (AsksCoordinator(app)) {
     ASSIGN_OR_RETURN(connection.tls, PersonalTls(folder_field, folder));
   }
-  connection.timeout = absl::Seconds(arguments.timeout_seconds);
+  if (app.count("--timeout") > 0) connection.timeout = absl::Seconds(arguments.timeout_seconds);
   connection.columns = TerminalColumns();
   if (arguments.output == "json") connection.output = Output::kJson;
   if (arguments.output == "cluster") {
@@ -426,7 +427,10 @@ int RunCommandLine(int argc, char** argv) {
                  "MEDLEY_CERTIFICATES, or ~/.config/medley where it has them");
   app.add_option("--output", arguments.output, "text or json")
       ->check(CLI::IsMember({"text", "json", "cluster"}));
-  app.add_option("--timeout", arguments.timeout_seconds, "seconds that a call may take")
+  app.add_option("--timeout", arguments.timeout_seconds,
+                 "seconds that a call may take; where it is given, ten times as many, and 300 at least, for "
+                 "one that plans, "
+                 "measures or copies, which has no limit otherwise")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   app.add_flag("--verbose", arguments.verbose,

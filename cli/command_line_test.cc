@@ -5,11 +5,13 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -40,6 +42,12 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   }
   // Again at the port that it had.
   void Restart() { Start(address_); }
+
+  // How long the newest call that plans, measures or copies may take; none: without end.
+  std::optional<absl::Duration> limit() {
+    MutexLock lock(mutex_);
+    return limit_;
+  }
 
   // What calls came with, by name.
   std::map<std::string, std::string> Seen() {
@@ -106,9 +114,10 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     See("forget", *request);
     return status;
   }
-  grpc::Status ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest* request,
+  grpc::Status ReplanJob(grpc::ServerContext* context, const v1::ReplanJobRequest* request,
                          v1::ReplanJobResponse* reply) override {
     See("replan", *request);
+    NoteDeadline(*context);
     *reply->mutable_job() = job;
     reply->set_decision("1.5 s now, 1.2 s then");
     reply->set_replans(request->force());
@@ -118,6 +127,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   grpc::Status PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
                        v1::PlanReport*) override {
     See("plan", *request);
+    NoteDeadline(*context);
     if (!status.ok()) return status;
     kill(getpid(), SIGINT);
     while (!context->IsCancelled()) std::this_thread::yield();
@@ -129,11 +139,33 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     *reply = nodes;
     return status;
   }
-  grpc::Status GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
+  grpc::Status GetPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                        v1::PlanReport* reply) override {
     See("explain", *request);
+    NoteDeadline(*context);
     reply->set_description("1 route");
     if (request->with_predicted_step()) reply->mutable_predicted_step()->add_lanes()->set_kind("a <kind>");
+    return status;
+  }
+  grpc::Status BackUp(grpc::ServerContext* context, const v1::BackUpRequest* request,
+                      grpc::ServerWriter<v1::BackUpPart>* writer) override {
+    See("backup", *request);
+    NoteDeadline(*context);
+    v1::BackUpPart part;
+    part.set_bytes("a store");
+    writer->Write(part);
+    return status;
+  }
+  grpc::Status MeasureLinks(grpc::ServerContext* context, const v1::MeasureLinksRequest* request,
+                            grpc::ServerWriter<v1::ListLinksResponse>*) override {
+    See("measure", *request);
+    NoteDeadline(*context);
+    return status;
+  }
+  grpc::Status ListLinks(grpc::ServerContext* context, const v1::ListLinksRequest* request,
+                         grpc::ServerWriter<v1::ListLinksResponse>*) override {
+    See("links", *request);
+    NoteDeadline(*context);
     return status;
   }
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* reply) override {
@@ -195,8 +227,15 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     MutexLock lock(mutex_);
     seen_[call] = request.ShortDebugString();
   }
+  void NoteDeadline(const grpc::ServerContext& context) {
+    MutexLock lock(mutex_);
+    limit_.reset();
+    if (context.deadline() != std::chrono::system_clock::time_point::max())
+      limit_ = absl::FromChrono(context.deadline()) - absl::Now();
+  }
 
   Mutex mutex_;
+  std::optional<absl::Duration> limit_;
   std::map<std::string, std::string> seen_;
   std::atomic<int> watches_ = 0;
   std::string address_;
@@ -626,6 +665,38 @@ TEST_CASE("a time limit of planning goes to the coordinator, which says when it 
   CHECK_THAT(outcome.err, Catch::Contains("the time limit of 2.5 s passed"));
   CHECK_THAT(coordinator.Seen()["plan"], Catch::Contains("time_limit_seconds: 2.5"));
   CHECK(Ask(coordinator, {"plan", SpecFile(), "--time-limit", "0"}).code == 2);
+}
+
+TEST_CASE("what plans, measures or copies ends when it has ended, or by a timeout that was asked for") {
+  FakeCoordinator coordinator;
+  coordinator.status = {grpc::StatusCode::FAILED_PRECONDITION, "not here"};
+  const std::vector<std::vector<std::string>> calls = {{"plan", SpecFile(), "--time-limit", "1800"},
+                                                       {"explain", "bible-1"},
+                                                       {"replan", "bible-1"},
+                                                       {"backup", TemporaryFile("store.db")},
+                                                       {"links", "--refresh"}};
+  for (const std::vector<std::string>& call : calls) {
+    CAPTURE(call);
+    CHECK(Ask(coordinator, call).code == 1);
+    CHECK_FALSE(coordinator.limit().has_value());
+  }
+  // Of the same seconds, but asked for.
+  for (const std::vector<std::string>& call : calls) {
+    CAPTURE(call);
+    std::vector<std::string> words = {"--timeout", "10"};
+    words.insert(words.end(), call.begin(), call.end());
+    CHECK(Ask(coordinator, words).code == 1);
+    REQUIRE(coordinator.limit().has_value());
+    const absl::Duration most = call.front() == "plan"    ? absl::Minutes(35)
+                                : call.front() == "links" ? absl::Hours(1)
+                                                          : absl::Minutes(5);
+    CHECK(*coordinator.limit() <= most);
+    CHECK(*coordinator.limit() > most - absl::Minutes(5));
+  }
+  // Not what answers at once.
+  CHECK(Ask(coordinator, {"links"}).code == 1);
+  REQUIRE(coordinator.limit().has_value());
+  CHECK(*coordinator.limit() <= absl::Seconds(10));
 }
 
 TEST_CASE("lists say when there is more, and take as many as is asked for") {

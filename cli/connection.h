@@ -14,9 +14,9 @@ namespace medley {
 
 // Whom a command asks, and how it answers.
 struct Connection {
-  std::string address;  // "host:port" of the coordinator
-  absl::Duration timeout = absl::Seconds(10);
-  std::optional<v1::TlsConfig> tls;  // none: in the clear
+  std::string address;                    // "host:port" of the coordinator
+  std::optional<absl::Duration> timeout;  // as CoordinatorClient has it
+  std::optional<v1::TlsConfig> tls;       // none: in the clear
   Output output = Output::kText;
   size_t columns = 0;  // of the terminal; 0: it is none
 };

@@ -28,6 +28,10 @@ constexpr absl::Duration kKeepalive = absl::Seconds(5), kLeastSilence = absl::Se
 constexpr absl::Duration kFirstReconnect = absl::Milliseconds(100), kLongestReconnect = absl::Seconds(1);
 constexpr Bytes kMostReply = MiB(256);  // the metrics of a long job
 
+void SetDeadline(grpc::ClientContext& context, absl::Duration limit) {
+  if (limit != absl::InfiniteDuration()) context.set_deadline(ToSystemClock(Now() + limit));
+}
+
 // Whether a status was sent by the coordinator, and not made up on this side because it could not be asked.
 bool WasSent(const grpc::ClientContext& context) {
   return absl::StrContains(context.debug_error_string(), "Error received from peer");
@@ -58,9 +62,15 @@ bool CallHandle::cancelled() const {
 struct CoordinatorClient::Impl {
   std::string address;
   absl::Duration timeout;
+  bool is_timeout_given = false;
   std::unique_ptr<v1::Coordinator::Stub> stub;
 
   absl::Duration long_timeout() const { return std::max(10 * timeout, absl::Minutes(5)); }
+  // Of calls that take as long as planning, measuring or copying does. Who asks can end them, and that the coordinator's host is gone
+  // is found by keepalive: nothing else ends them but a timeout that was asked for.
+  absl::Duration patience(absl::Duration planning = absl::ZeroDuration()) const {
+    return is_timeout_given ? long_timeout() + planning : absl::InfiniteDuration();
+  }
 
   absl::Status FromGrpc(const grpc::ClientContext& context, const grpc::Status& status) const {
     absl::Status error = ErrorOf(context, status);
@@ -114,7 +124,7 @@ struct CoordinatorClient::Impl {
   absl::StatusOr<Response> Call(Method<Response, Request> method, const Request& request,
                                 absl::Duration limit, CallHandle* handle = nullptr) const {
     grpc::ClientContext context;
-    context.set_deadline(ToSystemClock(Now() + limit));
+    SetDeadline(context, limit);
     std::optional<Cancellable> cancellable;
     if (handle != nullptr) cancellable.emplace(*handle, context);
     Response response;
@@ -132,7 +142,7 @@ struct CoordinatorClient::Impl {
   absl::StatusOr<Part> CallForParts(StreamMethod<Part, Request> method, const Request& request,
                                     absl::Duration limit) const {
     grpc::ClientContext context;
-    context.set_deadline(ToSystemClock(Now() + limit));
+    SetDeadline(context, limit);
     const std::unique_ptr<grpc::ClientReader<Part>> reader = (stub.get()->*method)(&context, request);
     Part whole, part;
     while (reader->Read(&part)) whole.MergeFrom(part);
@@ -149,15 +159,16 @@ struct CoordinatorClient::Impl {
   }
 };
 
-CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration timeout,
+CoordinatorClient::CoordinatorClient(const std::string& address, std::optional<absl::Duration> timeout,
                                      const std::optional<v1::TlsConfig>& tls)
     : impl_(new Impl) {
   gpr_set_log_function([](gpr_log_func_args*) {});  // what goes wrong is said by the calls
   impl_->address = address;
-  impl_->timeout = timeout;
+  impl_->timeout = timeout.value_or(kUsualTimeout);
+  impl_->is_timeout_given = timeout.has_value();
   impl_->stub = v1::Coordinator::NewStub(OpenChannel(
       address, {.keepalive = kKeepalive,
-                .keepalive_answer = std::max(timeout, kLeastSilence),
+                .keepalive_answer = std::max(impl_->timeout, kLeastSilence),
                 .first_reconnect = kFirstReconnect,
                 .longest_reconnect = kLongestReconnect,
                 .most_reply = kMostReply,
@@ -195,7 +206,7 @@ absl::StatusOr<v1::Job> CoordinatorClient::Resume(const std::string& job_id) {
 
 absl::StatusOr<v1::ReplanJobResponse> CoordinatorClient::Replan(const v1::ReplanJobRequest& request,
                                                                 CallHandle& handle) {
-  return impl_->Call(&Stub::ReplanJob, request, impl_->long_timeout(), &handle);
+  return impl_->Call(&Stub::ReplanJob, request, impl_->patience(), &handle);
 }
 
 absl::StatusOr<v1::Job> CoordinatorClient::Hold(const v1::HoldJobRequest& request) {
@@ -224,7 +235,7 @@ absl::Status CoordinatorClient::UndrainNode(const std::string& node) {
 
 absl::Status CoordinatorClient::BackUp(const std::function<bool(const std::string& bytes)>& take) {
   grpc::ClientContext context;
-  context.set_deadline(ToSystemClock(Now() + impl_->long_timeout()));
+  SetDeadline(context, impl_->patience());
   const auto reader = impl_->stub->BackUp(&context, v1::BackUpRequest());
   for (v1::BackUpPart part; reader->Read(&part);) {
     if (!take(part.bytes())) context.TryCancel();
@@ -234,12 +245,13 @@ absl::Status CoordinatorClient::BackUp(const std::function<bool(const std::strin
 
 absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const v1::GetPlanRequest& request,
                                                           CallHandle& handle) {
-  return impl_->Call(&Stub::GetPlan, request, impl_->long_timeout(), &handle);
+  return impl_->Call(&Stub::GetPlan, request, impl_->patience(), &handle);
 }
 
 absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::PlanJobRequest& request,
                                                           CallHandle& handle) {
-  return impl_->Call(&Stub::PlanJob, request, impl_->long_timeout(), &handle);
+  return impl_->Call(&Stub::PlanJob, request, impl_->patience(absl::Seconds(request.time_limit_seconds())),
+                     &handle);
 }
 
 absl::StatusOr<v1::ListNodesResponse> CoordinatorClient::ListNodes() {
@@ -275,7 +287,7 @@ absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::MeasureLinks(const std:
   v1::MeasureLinksRequest request;
   request.mutable_devices()->Add(devices.begin(), devices.end());
   request.set_message_protection(protection);
-  return impl_->CallForParts(&Stub::MeasureLinks, request, std::max(10 * impl_->timeout, absl::Hours(1)));
+  return impl_->CallForParts(&Stub::MeasureLinks, request, std::max(impl_->patience(), absl::Hours(1)));
 }
 
 absl::StatusOr<v1::AllReduceExplanation> CoordinatorClient::ExplainAllReduce(

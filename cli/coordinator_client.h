@@ -27,14 +27,18 @@ class CallHandle {
   std::shared_ptr<State> state_;
 };
 
-// The coordinator over gRPC, never through a proxy. Every call ends within its timeout. One thread,
+// How long a call may take that neither plans, measures nor copies.
+inline constexpr absl::Duration kUsualTimeout = absl::Seconds(10);
+
+// The coordinator over gRPC, never through a proxy. Every call ends within its timeout, or says that it takes its time. One thread,
 // CallHandle excepted. Errors: the coordinator's own; Unavailable "no coordinator at ADDRESS: ..." if it
 // cannot be reached; DeadlineExceeded; Cancelled, by a handle. An error that the coordinator answered with has the id of its request as payload
 // kRequestIdKey (runtime/log/request_id.h).
 class CoordinatorClient {
  public:
-  // Without `tls` in the clear.
-  CoordinatorClient(const std::string& address, absl::Duration timeout,
+  // A `timeout` that is given, for a call, also limits those that take their time: to ten times as much, and five minutes at least.
+  // Without one, calls have kUsualTimeout, and those end when they have ended. Without `tls` in the clear.
+  CoordinatorClient(const std::string& address, std::optional<absl::Duration> timeout,
                     const std::optional<v1::TlsConfig>& tls = std::nullopt);
   ~CoordinatorClient();
 
@@ -46,30 +50,30 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListJobsResponse> ListJobs(uint32_t limit);
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
   absl::StatusOr<v1::Job> Resume(const std::string& job_id);
-  // Plans: may take as long as PlanJob.
+  // Takes its time, as PlanJob.
   absl::StatusOr<v1::ReplanJobResponse> Replan(const v1::ReplanJobRequest& request, CallHandle& handle);
   absl::StatusOr<v1::Job> Hold(const v1::HoldJobRequest& request);
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
   absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request);
   absl::Status UndrainNode(const std::string& node);
-  // Calls `take` with the parts of a backup, one after the other, until it says false. May take as long as PlanJob.
+  // Calls `take` with the parts of a backup, one after the other, until it says false. Takes its time.
   absl::Status BackUp(const std::function<bool(const std::string& bytes)>& take);
-  // The first call for a plan may take as long as PlanJob.
+  // The first call for a plan takes its time.
   absl::StatusOr<v1::PlanReport> GetPlan(const v1::GetPlanRequest& request, CallHandle& handle);
-  // Profiles what is missing: may take ten times the timeout, and five minutes at least.
+  // Takes its time: profiles what is missing, and plans for the request's time_limit_seconds, which a timeout leaves it.
   absl::StatusOr<v1::PlanReport> PlanJob(const v1::PlanJobRequest& request, CallHandle& handle);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
-  // The kernels of `node`, or of all live nodes if it is empty. May take as long as PlanJob.
+  // The kernels of `node`, or of all live nodes if it is empty. May take ten times the timeout, and five minutes at
+  // least, as the next two.
   absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);
-  // May take as long as PlanJob.
   absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const v1::CheckNodesRequest& request);
   absl::StatusOr<v1::GetStacksResponse> GetStacks(const std::string& job_id);
   // Between `devices`, or all that there are if it is empty. `protection`: as of ListLinksRequest.
   absl::StatusOr<v1::ListLinksResponse> ListLinks(
       const std::vector<std::string>& devices,
       v1::MessageProtection protection = v1::MESSAGE_PROTECTION_UNSPECIFIED);
-  // The same, measured anew. May take an hour: seconds a link.
+  // The same, measured anew. Takes its time, seconds a link; a timeout leaves it an hour at least.
   absl::StatusOr<v1::ListLinksResponse> MeasureLinks(
       const std::vector<std::string>& devices,
       v1::MessageProtection protection = v1::MESSAGE_PROTECTION_UNSPECIFIED);

@@ -239,7 +239,7 @@ absl::Status RunCancel(const Connection& connection, const std::string& job_id, 
   {
     WaitingLine line(absl::StrCat("job ", job_id, " is being cancelled"));
     const Interrupter interrupter({}, [&] { line.Tick(); });
-    const absl::Time deadline = Now() + connection.timeout;
+    const absl::Time deadline = Now() + connection.timeout.value_or(kUsualTimeout);
     while (!HasEnded(job->state()) && Now() < deadline && interrupter.Sleep(kBetweenLooksAtAnEnd)) {
       const absl::StatusOr<v1::Job> now = client.GetJob(job_id);
       if (!now.ok()) break;

@@ -22,6 +22,7 @@ sys.path.insert(0, PACKAGE)
 
 import medley  # noqa: E402
 import medley.columns  # noqa: E402
+import medley.connection  # noqa: E402
 from medley.v1 import job_pb2  # noqa: E402
 import cluster  # noqa: E402
 from cluster import (  # noqa: E402
@@ -230,6 +231,17 @@ class PlainTest(ClientTest):
         with medley.Client(NOWHERE) as nobody, self.assertRaises(medley.Unavailable):
             nobody.back_up(self.running.path("other.db"))
         self.assertFalse(list(pathlib.Path(self.running.path("backup.db")).parent.glob("other.db*")))
+
+    def test_what_plans_measures_or_copies_has_a_deadline_only_where_a_timeout_was_given(self):
+        for given, limits in (({}, [None, None, None, None, 10]), ({"timeout": 10}, [2100, 300, 300, 3600, 10])):
+            with self.subTest(given=given), medley.Client(self.running.address, **given) as client, \
+                    mock.patch.object(medley.connection.Connection, "_method") as method:
+                client.plan(self.spec("patient"), time_limit_seconds=1800)
+                client.explain("x")
+                client.replan("x")
+                client.links(measure=True)
+                client.job("x")
+                self.assertEqual([call.kwargs["timeout"] for call in method.return_value.call_args_list], limits)
 
     def test_without_its_configuration_nobody_joins(self):
         for ask in (self.client.create_join_token, self.client.join_tokens, lambda: self.client.revoke_join_token("x")):

@@ -1,6 +1,7 @@
 """A client of a Medley coordinator."""
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ from .v1 import cluster_pb2, coordinator_pb2 as wire, job_pb2, node_check_pb2, p
 _BETWEEN_TRIES_SECONDS = 0.5
 _BETWEEN_LOOKS_SECONDS = 1.0
 _MOST_LINES = 100_000
-_LONG_SECONDS, _MEASURING_SECONDS = 300.0, 3600.0
+_USUAL_SECONDS, _LONG_SECONDS, _MEASURING_SECONDS = 10.0, 300.0, 3600.0
 _ENDED = (job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED)
 
 
@@ -63,13 +64,16 @@ class _Seen:
 
 
 class Client:
-    """Calls raise MedleyError's classes and end within `timeout` seconds; those that plan or measure have longer. For any thread."""
+    """Calls raise MedleyError's classes and end within `timeout` seconds, ten without one. Those that plan, measure or copy end when
+    they have ended or the coordinator's host is gone; with a `timeout` within ten times as many, five minutes at least. For any thread."""
 
-    def __init__(self, address: str | None = None, certificates: str | os.PathLike[str] | None = None, timeout: float = 10.0) -> None:
+    def __init__(self, address: str | None = None, certificates: str | os.PathLike[str] | None = None,
+                 timeout: float | None = None) -> None:
         """As the command line: MEDLEY_COORDINATOR or 127.0.0.1:7070; the folder of MEDLEY_CERTIFICATES, or that of the user's
         configuration where it has certificates. Connects with the first call."""
-        self._connection = Connection(address, certificates, timeout)
-        self._long = max(10 * timeout, _LONG_SECONDS)
+        self._connection = Connection(address, certificates, timeout or _USUAL_SECONDS)
+        self._long = max(10 * (timeout or _USUAL_SECONDS), _LONG_SECONDS)
+        self._patience = self._long if timeout else math.inf
 
     @property
     def address(self) -> str:
@@ -176,7 +180,7 @@ class Client:
         return self._connection.ask("ResumeJob", wire.ResumeJobRequest(job_id=job_id), job_pb2.Job)
 
     def replan(self, job_id: str, force: bool = False) -> wire.ReplanJobResponse:
-        return self._connection.ask("ReplanJob", wire.ReplanJobRequest(job_id=job_id, force=force), wire.ReplanJobResponse, self._long)
+        return self._connection.ask("ReplanJob", wire.ReplanJobRequest(job_id=job_id, force=force), wire.ReplanJobResponse, self._patience)
 
     def hold(self, job_id: str) -> job_pb2.Job:
         return self._connection.ask("HoldJob", wire.HoldJobRequest(job_id=job_id, hold=True), job_pb2.Job)
@@ -194,12 +198,12 @@ class Client:
         """What would be done with a job: measures what is missing, plans, starts nothing."""
         request = wire.PlanJobRequest(spec=read_spec(spec), time_limit_seconds=time_limit_seconds, with_pareto=with_pareto,
                                       with_predicted_step=with_predicted_step)
-        return self._connection.ask("PlanJob", request, plan_pb2.PlanReport, self._long + time_limit_seconds)
+        return self._connection.ask("PlanJob", request, plan_pb2.PlanReport, self._patience + time_limit_seconds)
 
     def explain(self, job_id: str, with_predicted_step: bool = False) -> plan_pb2.PlanReport:
         """The plan of a job, and why the best plans of other kinds would be slower."""
         request = wire.GetPlanRequest(job_id=job_id, with_predicted_step=with_predicted_step)
-        return self._connection.ask("GetPlan", request, plan_pb2.PlanReport, self._long)
+        return self._connection.ask("GetPlan", request, plan_pb2.PlanReport, self._patience)
 
     # The cluster.
 
@@ -233,7 +237,8 @@ class Client:
         """Between these ("node/device") or all; with `measure` anew, for which they must be free."""
         if measure:
             anew = wire.MeasureLinksRequest(devices=devices)
-            return list(self._connection.ask("MeasureLinks", anew, wire.ListLinksResponse, _MEASURING_SECONDS).links)
+            patience = max(self._patience, _MEASURING_SECONDS)
+            return list(self._connection.ask("MeasureLinks", anew, wire.ListLinksResponse, patience).links)
         return list(self._connection.ask("ListLinks", wire.ListLinksRequest(devices=devices), wire.ListLinksResponse).links)
 
     def cluster(self) -> cluster_pb2.ClusterSpec:
@@ -268,7 +273,7 @@ class Client:
         partial = path + ".partial"
         try:
             with open(partial, "wb") as out:
-                for part in self._connection.listen("BackUp", wire.BackUpRequest(), wire.BackUpPart, self._long):
+                for part in self._connection.listen("BackUp", wire.BackUpRequest(), wire.BackUpPart, self._patience):
                     out.write(part.bytes)
                 size = out.tell()
             os.rename(partial, path)

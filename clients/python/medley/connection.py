@@ -1,6 +1,7 @@
 """The coordinator over gRPC: one channel, never through a proxy, and calls by the names of the service."""
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -77,7 +78,7 @@ class _Watchdog:
                     self.has_cancelled = True
                     self._call.cancel()
                     return
-                self._changed.wait(left)
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
 
 
 class Connection:
@@ -98,15 +99,16 @@ class Connection:
             self._channel = None
 
     def ask(self, method: str, request: Message, answer: type[Answer], seconds: float | None = None) -> Answer:
-        """The answer; of one that comes in parts, all of them merged."""
+        """The answer; of one that comes in parts, all of them merged. Infinite seconds: as long as the coordinator is there."""
         seconds = seconds or self.timeout
+        timeout = None if math.isinf(seconds) else seconds
         channel = self._open()
         try:
             if not _is_streamed(method):
-                whole: Answer = self._method(channel, method, answer)(request, timeout=seconds)
+                whole: Answer = self._method(channel, method, answer)(request, timeout=timeout)
                 return whole
             whole = answer()
-            for part in self._method(channel, method, answer)(request, timeout=seconds):
+            for part in self._method(channel, method, answer)(request, timeout=timeout):
                 whole.MergeFrom(part)
             return whole
         except grpc.RpcError as error:
