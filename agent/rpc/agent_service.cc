@@ -52,11 +52,8 @@ grpc::Status AgentService::Stop(grpc::ServerContext* context, const v1::StopRequ
                                 v1::StopResponse*) {
   const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  if (request->after_checkpoint()) {
-    supervisor_.FinishEarly(request->task_id());
-  } else {
-    supervisor_.Stop(request->task_id());
-  }
+  if (request->after_checkpoint()) return ToGrpc(supervisor_.FinishEarly(request->task_id()));
+  supervisor_.Stop(request->task_id());
   return grpc::Status::OK;
 }
 

@@ -306,17 +306,21 @@ void Supervisor::StopAll() {
   while (!task_by_device_.empty()) Drop(std::shared_ptr<Task>(task_by_device_.begin()->second));
 }
 
-void Supervisor::FinishEarly(const std::string& task_id) {
+absl::Status Supervisor::FinishEarly(const std::string& task_id) {
   std::shared_ptr<Task> task;
   {
     MutexLock lock(mutex_);
     task = Find(task_id);
-    if (task == nullptr || task->worker == nullptr) return;
+    if (task != nullptr && task->asked_to_finish) return absl::OkStatus();
+    if (task == nullptr || task->worker == nullptr || task->ended)
+      return absl::NotFoundError(absl::StrCat("no worker runs task ", task_id));
+    task->asked_to_finish = true;
   }
   LogInfo(absl::StrCat("task ", task->id, " is to end after its step, with a checkpoint"), task->about);
   v1::WorkerCommand command;
   command.mutable_finish_early();
-  (void)task->worker->Send(command);
+  (void)task->worker->Send(command);  // if the worker is gone, its end is the reply
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Supervisor::Stacks(const std::string& task_id, absl::Time deadline) {

@@ -59,8 +59,9 @@ class Supervisor {
   // Ends the task's worker, if there is one.
   void Stop(const std::string& task_id);
   void StopAll();
-  // Asks the task's worker to end after its step, with a checkpoint.
-  void FinishEarly(const std::string& task_id);
+  // Asks the task's worker to end after its step, with a checkpoint. Once, however often it is called. NotFound: no such task, or its
+  // worker has ended, or is not there yet.
+  absl::Status FinishEarly(const std::string& task_id);
 
   // What the threads of the task's worker are doing. NotFound: no such task, or its worker has ended; DeadlineExceeded: it has not
   // answered by `deadline`.
@@ -88,6 +89,7 @@ class Supervisor {
     EventLog events;
     bool addressed = false;  // its worker was told its task
     bool started = false;
+    bool asked_to_finish = false;
     bool ended = false;    // `finished` is the last of its events
     bool stopped = false;  // nobody is to hear of it any more
     int followers = 0;

@@ -284,7 +284,9 @@ TEST_CASE("a task goes on when its follower leaves, and who comes later hears al
   CHECK(tasks[0].started());
   const absl::Time end = Now() + absl::Minutes(1);
   while (supervisor.Tasks()[0].allocated_bytes() != 12345) REQUIRE(Now() < end);  // the next pong says it
-  supervisor.FinishEarly("hang/1");
+  CHECK(absl::IsNotFound(supervisor.FinishEarly("nobody/1")));
+  CHECK(supervisor.FinishEarly("hang/1").ok());
+  CHECK(supervisor.FinishEarly("hang/1").ok());  // the same wish
   const Reported reported = RunTask(supervisor, "hang/1");
   CHECK(reported.status.ok());
   CHECK(reported.finished().stopped());

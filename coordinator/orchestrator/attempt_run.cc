@@ -73,11 +73,26 @@ void AttemptRun::Abort(const absl::Status& reason, const std::string& device) {
 AttemptRun::~AttemptRun() { AwaitStopped(); }
 
 void AttemptRun::FinishEarly() {
+  // One is enough: they agree on the step.
+  int task = 0;
+  {
+    MutexLock lock(mutex_);
+    if (is_asking_to_finish_ || will_finish_) return;
+    is_asking_to_finish_ = true;
+    ++stopping_;
+    task = to_finish_;
+    to_finish_ = (task + 1) % static_cast<int>(tasks_.size());
+  }
   v1::StopRequest request;
   request.set_after_checkpoint(true);
-  // One is enough: they agree on the step.
-  request.set_task_id(tasks_.front().request.task_id());
-  Stop(0, request);
+  request.set_task_id(tasks_[task].request.task_id());
+  agents_.Stop(tasks_[task].agent_address, request, [this](const absl::Status& status) {
+    MutexLock lock(mutex_);
+    is_asking_to_finish_ = false;
+    will_finish_ = status.ok();
+    --stopping_;
+    changed_.NotifyAll();
+  });
 }
 
 void AttemptRun::Leave() {

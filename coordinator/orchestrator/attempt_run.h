@@ -64,7 +64,8 @@ class AttemptRun {
   // Ends the attempt with `reason` as its status. Before Run, too.
   void Abort(const absl::Status& reason, const std::string& device = "");
 
-  // Asks the tasks to end after their current step, with a checkpoint. Returns at once; may be repeated.
+  // Asks the tasks to end after their current step, with a checkpoint. Returns at once. Repeated, it asks again, another task, if the
+  // one before has not taken it; nobody once one has.
   void FinishEarly();
 
   // Ends Run, and leaves the tasks alone if they have been started; else as Abort(Cancelled).
@@ -102,7 +103,10 @@ class AttemptRun {
   std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
   std::set<int> unreachable_ ABSL_GUARDED_BY(mutex_);      // tasks whose agents are gone
   int stopping_ ABSL_GUARDED_BY(mutex_) = 0;               // tasks that have not answered to that yet
-  int prepared_ ABSL_GUARDED_BY(mutex_) = 0;               // or failed to
+  int to_finish_ ABSL_GUARDED_BY(mutex_) = 0;              // the task that is asked next to finish early
+  bool is_asking_to_finish_ ABSL_GUARDED_BY(mutex_) = false;
+  bool will_finish_ ABSL_GUARDED_BY(mutex_) = false;  // a task has taken it
+  int prepared_ ABSL_GUARDED_BY(mutex_) = 0;          // or failed to
   int ended_ ABSL_GUARDED_BY(mutex_) = 0;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;

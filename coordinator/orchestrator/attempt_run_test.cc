@@ -248,6 +248,34 @@ TEST_CASE("tasks that are left go on, and another run takes them up where it was
   CHECK(end.stopped);
 }
 
+TEST_CASE("a wish to finish early goes to another task while none has taken it, and then to nobody") {
+  FakeAgents agents;
+  std::vector<std::string> asked;
+  std::atomic<bool> taken = false;
+  agents.SetStopAnswer([&](const v1::StopRequest& request) -> absl::Status {
+    if (!request.after_checkpoint()) return absl::OkStatus();
+    asked.push_back(request.task_id());
+    if (asked.size() == 1) return absl::DeadlineExceededError("Deadline Exceeded");
+    if (asked.size() == 2) return absl::UnavailableError("connection refused");
+    taken = true;
+    return absl::OkStatus();
+  });
+  agents.SetTraining([&](FakeWorker& worker) {
+    while (!taken) std::this_thread::yield();
+    return worker.FinishedAt(2);
+  });
+  AttemptRun run(agents, Units(2));
+  const AttemptEnd end = run.Run({.launched =
+                                      [&] {
+                                        for (int i = 0; i < 6; ++i) run.FinishEarly();
+                                        taken = true;  // nobody may have
+                                      },
+                                  .event = [](int, const v1::WorkerEvent&) {}});
+  CHECK(asked == std::vector<std::string>{"job/1/0", "job/1/1", "job/1/0"});
+  CHECK(end.status.ok());
+  CHECK(end.stopped);
+}
+
 TEST_CASE("an agent that is still tried again when the others have ended is found to be gone") {
   FakeAgents agents;
   std::atomic<bool> ends = false;

@@ -365,6 +365,11 @@ void FakeAgents::SetTraceAnswer(TraceAnswer answer) {
   trace_answer_ = std::move(answer);
 }
 
+void FakeAgents::SetStopAnswer(StopAnswer answer) {
+  MutexLock lock(mutex_);
+  stop_answer_ = std::move(answer);
+}
+
 void FakeAgents::TraceTask(const std::string& agent_address, const v1::TraceTaskRequest& request, absl::Time,
                            Answered<v1::TraceTaskResponse> answered) {
   if (IsDown(agent_address)) return answered(absl::UnavailableError("connection refused"));
@@ -400,7 +405,13 @@ void FakeAgents::DescribeKernels(const std::string& agent_address, absl::Time,
 
 void FakeAgents::Stop(const std::string& agent_address, const v1::StopRequest& request,
                       std::function<void(const absl::Status&)> answered) {
-  answered(StopTask(agent_address, request));
+  StopAnswer answer;
+  {
+    MutexLock lock(mutex_);
+    answer = stop_answer_;
+  }
+  const absl::Status status = answer ? answer(request) : absl::OkStatus();
+  answered(status.ok() ? StopTask(agent_address, request) : status);
 }
 
 absl::Status FakeAgents::StopTask(const std::string& agent_address, const v1::StopRequest& request) {

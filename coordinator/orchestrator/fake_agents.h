@@ -58,6 +58,10 @@ class FakeAgents final : public AgentClient {
   using TraceAnswer = std::function<absl::StatusOr<v1::TraceTaskResponse>(const v1::TraceTaskRequest&)>;
   void SetTraceAnswer(TraceAnswer answer);
 
+  // What Stop answers; unless it is OK, nothing else happens then. The default is OK.
+  using StopAnswer = std::function<absl::Status(const v1::StopRequest&)>;
+  void SetStopAnswer(StopAnswer answer);
+
   // From now on the agent does not answer; its tasks end with Unavailable.
   void TakeDown(const std::string& agent_address);
   void BringUp(const std::string& agent_address);
@@ -122,6 +126,7 @@ class FakeAgents final : public AgentClient {
   Fingerprint fingerprint_ ABSL_GUARDED_BY(mutex_);
   Peers peers_ ABSL_GUARDED_BY(mutex_);
   TraceAnswer trace_answer_ ABSL_GUARDED_BY(mutex_);
+  StopAnswer stop_answer_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);

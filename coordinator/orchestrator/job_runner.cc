@@ -106,6 +106,11 @@ void JobRunner::FinishEarly(JobEvent event, const std::string& cause) {
   if (training_ != nullptr) training_->FinishEarly();
 }
 
+void JobRunner::RepeatWish() {
+  MutexLock lock(mutex_);
+  if (wish_ && training_ != nullptr) training_->FinishEarly();
+}
+
 void JobRunner::Leave() {
   MutexLock lock(mutex_);
   leaving_ = true;

@@ -79,6 +79,8 @@ class JobRunner {
   // Ends the training after its current step and a checkpoint, with `event` (kCancelled, kInterrupted) and
   // `cause`. Nothing happens before it trains.
   void FinishEarly(JobEvent event, const std::string& cause);
+  // Where FinishEarly was called: asks once more, if nobody has taken it yet. To be called again and again.
+  void RepeatWish();
 
   // The coordinator ends: training goes on by itself; anything else is aborted with kInterrupted.
   void Leave();

@@ -115,6 +115,7 @@ void Orchestrator::Tick() {
     if (!stopping_) {
       StartWaitingJobs();
       WatchForStalls();
+      RepeatWishes();
       GrowJobs();
     }
     agents.swap(heard_of_);
@@ -297,6 +298,13 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
   }
   active.ended = true;
   changed_.NotifyAll();
+}
+
+// An agent may not have been reached when a job was asked to finish early.
+void Orchestrator::RepeatWishes() {
+  for (auto& [id, active] : active_) {
+    if (!active.ended) active.runner->RepeatWish();
+  }
 }
 
 // A worker that gets nothing done is its agent's to end; that a job stands still is said here.

@@ -168,6 +168,7 @@ class Orchestrator {
   bool IsUsable(const std::string& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepOnly(const std::string& job_id, const std::vector<std::string>& devices);
   void WatchForStalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RepeatWishes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> LiveDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The locations of `devices`, or of all live ones if it is empty.

@@ -93,6 +93,22 @@ TEST_CASE("a job can be stopped after a checkpoint, and goes on from there") {
   CHECK(site.AllDevicesAreFree());
 }
 
+TEST_CASE("a wish to end after a checkpoint that no agent heard is repeated until one has") {
+  OrchestratorSite site;
+  std::atomic<int> asked = 0;
+  site.agents.SetStopAnswer([&](const v1::StopRequest& request) {
+    return request.after_checkpoint() && ++asked < 3 ? absl::DeadlineExceededError("Deadline Exceeded")
+                                                     : absl::OkStatus();
+  });
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(SavingJob("tiny"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  REQUIRE(site.Cancel(id, /*after_checkpoint=*/true).ok());
+  site.Await(id, v1::JOB_STATE_CANCELLED);
+  CHECK(asked == 3);
+}
+
 TEST_CASE("a job that is being cancelled says so at once") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
