@@ -103,13 +103,11 @@ ScalarEvent CurvesOf(const v1::StepMetrics& step) {
   return event;
 }
 
-v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes peak_memory,
-                              const Transport& transport) {
+v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, const Transport& transport) {
   v1::WorkerEvent event;
   v1::MeasuredStep& measured = *event.mutable_measured();
   measured.set_step(static_cast<uint32_t>(step));
   measured.set_started_at_seconds(absl::ToDoubleSeconds(outcome.started_at - absl::UnixEpoch()));
-  measured.set_peak_memory_bytes(static_cast<uint64_t>(peak_memory.value));
   for (const MeasuredTime& time : outcome.times) {
     measured.add_start_seconds(time.start_seconds);
     measured.add_end_seconds(time.end_seconds);
@@ -384,8 +382,7 @@ class TrainTask final : public WorkerTask {
       const bool is_regular = IsTraced(step, setup_.done_steps);
       // Steps with other ends than those between others have nothing that a prediction could be held against.
       if ((is_regular || asked.traced) && !outcome.times.empty()) {
-        v1::WorkerEvent event =
-            MeasuredEvent(step, outcome, device_.queue->peak_allocated(), communicator_->transport());
+        v1::WorkerEvent event = MeasuredEvent(step, outcome, communicator_->transport());
         event.mutable_measured()->set_on_request(!is_regular);
         report(event);
       }

@@ -94,9 +94,6 @@ class ClusterView {
   // NotFound: no such node. FailedPrecondition: it is alive, or a job still has devices there.
   absl::Status Forget(const std::string& node);
 
-  // When the next lease ends if none is renewed; absl::InfiniteFuture() if there is none.
-  absl::Time NextLeaseEnd() const { return leases_.NextEnd(); }
-
   // Gives all of `devices` to `job`, or none. Devices that are the job's already stay so.
   // FailedPrecondition: one is another job's, or its node is not alive; names both.
   // NotFound: no such device; names it.

@@ -90,11 +90,6 @@ absl::StatusOr<JobLife> Next(const JobLife& life, JobEvent event, const std::str
   return NotAllowed(state, event);
 }
 
-JobLife AfterProgress(JobLife life) {
-  life.restarts_without_progress = 0;
-  return life;
-}
-
 absl::Duration BackOff(int restarts_without_progress, absl::Duration base) {
   absl::Duration pause = restarts_without_progress < 2 ? absl::ZeroDuration() : base;
   for (int i = 2; i < restarts_without_progress && pause < absl::Hours(1); ++i) pause *= 3;

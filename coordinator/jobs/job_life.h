@@ -70,9 +70,6 @@ struct JobLife {
 // and, unless it is done, kResumed.
 absl::StatusOr<JobLife> Next(const JobLife& life, JobEvent event, const std::string& cause);
 
-// The life after a checkpoint: what was lost before it does not count against the job any more.
-JobLife AfterProgress(JobLife life);
-
 // How long a job waits before it is started again, after so many restarts without progress: the first one is
 // not waited for, then `base`, and three times as long each time, an hour at most.
 absl::Duration BackOff(int restarts_without_progress, absl::Duration base);

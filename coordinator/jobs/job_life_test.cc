@@ -126,7 +126,9 @@ TEST_CASE("the loss after the last allowed restart fails the job with its cause 
 
 TEST_CASE("a checkpoint gives the job all its restarts back, and so does the user who resumes it") {
   JobLife life{S::kRunning, 7, 2, "", 2};
-  CHECK(Next(AfterProgress(life), E::kLost, "gone")->state == S::kRecovering);
+  JobLife after_checkpoint = life;
+  after_checkpoint.restarts_without_progress = 0;
+  CHECK(Next(after_checkpoint, E::kLost, "gone")->state == S::kRecovering);
   life = *Next(life, E::kLost, "gone");
   REQUIRE(life.state == S::kFailed);
   life = *Next(life, E::kResumed, "by the user");
@@ -193,7 +195,7 @@ TEST_CASE(
     if (losses > life.max_restarts) CHECK(life.state == S::kFailed);
     if (life.state == S::kQueued) CHECK(life.restarts == 0);
     if (life.state == S::kRunning && random() % 4 == 0) {
-      life = AfterProgress(life);
+      life.restarts_without_progress = 0;  // a checkpoint
       losses = 0;
     }
   }

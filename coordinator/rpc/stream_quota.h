@@ -9,8 +9,8 @@
 
 namespace medley {
 
-// How many streams that last may be open at a time, each of which holds a thread of the server's: watches of jobs, and logs that are
-// followed. So many that nobody who works gets there, and few enough that a client that forgets to end them takes none from others.
+// How many streams that last may be open at a time, each of which holds a thread of the server's: watches of jobs, and traces of
+// those that run. So many that nobody who works gets there, and few enough that a client that forgets to end them takes none from others.
 // Thread-safe.
 class StreamQuota {
  public:

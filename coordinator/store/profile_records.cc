@@ -158,19 +158,6 @@ absl::Status Store::PutLink(const v1::LinkProfile& link) {
                         second + With(link.message_protection()), Blob{bytes});
 }
 
-absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std::string& b,
-                                                v1::MessageProtection protection) {
-  const auto [first, second] = EndsOf(a, b);
-  const Operation operation(*this, __func__);
-  ASSIGN_OR_RETURN(std::optional<v1::LinkProfile> link,
-                   FirstOf<v1::LinkProfile>(
-                       *database_, database_->Query("SELECT message FROM link_profiles WHERE a = ? AND b = ?",
-                                                    first, second + With(protection))));
-  if (!link.has_value())
-    return absl::NotFoundError(absl::StrCat("the link between ", a, " and ", b, " was not measured"));
-  return *std::move(link);
-}
-
 absl::StatusOr<std::vector<v1::LinkProfile>> Store::ListLinks() {
   const Operation operation(*this, __func__);
   return AllOf<v1::LinkProfile>(*database_,

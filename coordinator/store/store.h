@@ -187,9 +187,6 @@ class Store {
   // Replaces the profile of the link between the same two ends with the same message_protection; a link from a to b is one from b
   // to a.
   absl::Status PutLink(const v1::LinkProfile& link);
-  // NotFound: it was not measured.
-  absl::StatusOr<v1::LinkProfile> FindLink(const std::string& a, const std::string& b,
-                                           v1::MessageProtection protection = v1::MESSAGE_PROTECTION_NONE);
   // By their ends.
   absl::StatusOr<std::vector<v1::LinkProfile>> ListLinks();
 
