@@ -21,7 +21,6 @@ absl::StatusOr<v1::LocalClusterConfig> CompleteLocalCluster(v1::LocalClusterConf
       return absl::InvalidArgumentError(
           absl::StrCat("agents[", i, "].name: \"", agent.name(), "\" is there twice"));
     }
-    if (agent.work_directory().empty()) agent.set_work_directory(absl::StrCat(directory, "/", agent.name()));
   }
   return config;
 }

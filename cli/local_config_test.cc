@@ -13,7 +13,6 @@ TEST_CASE("an empty configuration is a coordinator and one agent") {
   CHECK(config->coordinator().state_directory() == "/d/state");
   REQUIRE(config->agents_size() == 1);
   CHECK(config->agents(0).name() == "local");
-  CHECK(config->agents(0).work_directory() == "/d/local");
 }
 
 TEST_CASE("what the file says stays") {

@@ -381,7 +381,7 @@ class CertificatesTest(ClientTest):
         cls.address = None
         cls.start_coordinator()
         cls.start("agent", "medley-agent", {"name": "a", "coordinator_address": cls.address, "listen_address": "127.0.0.1:0",
-                                            "devices": [device()], "work_directory": cls.path("work")})
+                                            "devices": [device()]})
         cls.wait_for_the_node()
 
     @classmethod

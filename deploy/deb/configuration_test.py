@@ -49,7 +49,7 @@ class ConfigurationTest(packages.PackagesTest):
 
     def run_on_packaged_configuration(self, taken_in):
         state = {"state_directory": os.path.join(self.directory, "state-%s" % taken_in), "listen_address": "127.0.0.1:0"}
-        of_agent = {"work_directory": self.directory}
+        of_agent = {}
         environment = dict(os.environ)
         if taken_in:
             state["address_file"] = os.path.join(self.directory, "address")

@@ -38,9 +38,9 @@ class UnitTest(packages.PackagesTest):
             self.assertIn("user=%s\n" % self.value(name, "User"), postinst)
             self.assertIn("state=/var/lib/%s\n" % self.value(name, "StateDirectory"), postinst)
             self.assertIn("-m %d " % int(self.value(name, "StateDirectoryMode")), postinst)
-            field = "state_directory" if short == "coordinator" else "work_directory"
-            self.assertIn("\n%s: /var/lib/%s\n" % (field, self.value(name, "StateDirectory")),
-                          package.text(configuration.lstrip("/")))
+            if short == "coordinator":
+                self.assertIn("\nstate_directory: /var/lib/%s\n" % self.value(name, "StateDirectory"),
+                              package.text(configuration.lstrip("/")))
             self.assertEqual(self.value(name, "Restart"), "on-failure")
             for key in ("RestartSec", "TimeoutStopSec", "LimitNOFILE"):
                 self.value(name, key)

@@ -64,6 +64,17 @@ TEST_CASE("a variable that is wrong is refused by its name") {
              Catch::StartsWith("MEDLEY_AGENT_NETWORK_CARDS=65: network_cards: 65 is not in "));
 }
 
+TEST_CASE(
+    "a file with a field that had no effect and is no more is read as before, and what is unknown is not") {
+  const TemporaryDirectory directory;
+  v1::AgentConfig config;
+  const std::string old = directory.Write("agent.yaml", "work_directory: /var/lib/medley/agent\nname: a\n");
+  REQUIRE(Read(old, {}, &config).ToString() == "OK");
+  CHECK(config.name() == "a");
+  CHECK_THAT(Refusal(directory.Write("other.yaml", "work_folder: /var/lib/medley/agent\n"), {}),
+             Catch::Contains("work_folder: unknown key"));
+}
+
 TEST_CASE("what Kubernetes sets for a service of a daemon's name is no configuration") {
   v1::AgentConfig config;
   CHECK(Read("",

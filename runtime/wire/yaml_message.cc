@@ -229,6 +229,8 @@ absl::Status YamlReader::ReadMessage(const YAML::Node& node, const std::string& 
     if (!entry.first.IsScalar()) return Error(PlaceOf(path, line), path, "a key must be a word");
     const std::string& key = entry.first.Scalar();
     const FieldDescriptor* field = out.GetDescriptor()->FindFieldByName(key);
+    // A field of before, without effect by now: files that were written then go on being read.
+    if (field == nullptr && out.GetDescriptor()->IsReservedName(key)) continue;
     if (field == nullptr) return UnknownKey(key, line, path, out);
     const auto [first, is_new] = seen.emplace(key, line);
     if (!is_new)

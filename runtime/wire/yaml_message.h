@@ -35,7 +35,7 @@ class YamlPlaces {
 // Reads a YAML document into `out` (which is cleared first), one to one: field names are keys, messages and
 // maps are mappings, repeated fields sequences, bytes base64, enum values as runtime/wire/enum_names.h
 // writes them. Whole numbers of fields whose name ends in _bytes may be sizes ("512MiB"). A message or
-// sequence without a value is an empty one. `overrides` are put into the document first, in their order. Then
+// sequence without a value is an empty one. A key that the message reserves, a field of before, is passed over. `overrides` are put into the document first, in their order. Then
 // holds it against the rules of runtime/wire/validate.h. `places`, if it is given, is for errors that are
 // found later.
 //

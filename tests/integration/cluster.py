@@ -257,7 +257,6 @@ class Cluster:
             "coordinator_address": self.address,
             "listen_address": "127.0.0.1:0",
             "devices": devices,
-            "work_directory": self.path(name),
             "links": links, **more})
         log_file = self.path(name + ".log")
         if os.path.exists(log_file):

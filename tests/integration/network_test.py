@@ -35,7 +35,7 @@ class NetworkCluster(cluster.Cluster):
         host = self.hosts[name]
         config = write_spec(self.path(name + ".yaml"), {
             "name": name, "coordinator_address": self.address, "listen_address": host.address + ":0", "devices": devices,
-            "work_directory": self.path(name), "network_devices": [host.device], "links": links, "insecure": True})
+            "network_devices": [host.device], "links": links, "insecure": True})
         self.agents[name] = Process(name, host.command([program("medley-agent"), "--config", config]),
                                     self.path(name + ".log"))
 

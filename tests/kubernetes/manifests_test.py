@@ -128,7 +128,7 @@ BROKEN = [
     (pods.unwritable_places, "cpu", lambda d: edit(d, "ConfigMap", "coordinator", "/var/lib/medley/state", "/state"),
      "/state cannot be written"),
     (pods.unwritable_places, "cpu", lambda d: program(d, *CPU)["volumeMounts"][1].update(readOnly=True),
-     "/var/lib/medley/agent cannot be written"),
+     "/var/lib/medley/cache cannot be written"),
     (pods.overfull_agents, "cpu", lambda d: edit(d, "ConfigMap", "agent", "5GiB", "7GiB"), "and may have"),
     (pods.overfull_agents, "cpu", lambda d: edit(d, "ConfigMap", "agent", "host_memory_bytes: 1GiB", ""), "and may have"),
     (pods.overfull_agents, "mixed", lambda d: program(d, *NVIDIA)["resources"]["limits"].update({"nvidia.com/gpu": "8"}),

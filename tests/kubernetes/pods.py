@@ -68,7 +68,7 @@ def unwritable_places(documents):
         spec = pod_specs(document)[0]
         given = configuration_of(documents, document) or {}
         program = spec["containers"][0]
-        wanted = [(program, given[key]) for key in ("state_directory", "work_directory") if key in given]
+        wanted = [(program, given["state_directory"])] if "state_directory" in given else []
         wanted += [(program, one["value"]) for one in program.get("env", []) if one["name"] == "XDG_CACHE_HOME"]
         wanted += [(program, "/tmp")] + [(one, "/run/medley") for one in spec.get("initContainers", [])]
         for container, path in wanted:

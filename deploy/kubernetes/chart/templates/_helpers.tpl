@@ -91,8 +91,7 @@ livenessProbe:
 
 {{/* The ConfigMap of the agents .name, which are configured by .agent; .where names them in the values, .root is the chart's. */}}
 {{- define "medley.agentConfigMap" -}}
-{{- $fixed := dict "name" "@NODE_NAME@" "coordinator_address" "coordinator:7070" "listen_address" "@POD_ADDRESS@:7071" "insecure" true
-    "work_directory" "/var/lib/medley/agent" }}
+{{- $fixed := dict "name" "@NODE_NAME@" "coordinator_address" "coordinator:7070" "listen_address" "@POD_ADDRESS@:7071" "insecure" true }}
 {{- $text := include "medley.configuration" (dict "given" .agent.configuration "fixed" $fixed "where" (printf "%s.configuration" .where)) }}
 {{- $data := dict "agent-configuration.yaml" (printf "%s\n" $text) -}}
 apiVersion: v1
