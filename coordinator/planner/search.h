@@ -124,7 +124,7 @@ class Search {
   static void SortByBound(std::vector<Arrangement>& arrangements);
   void AddArrangements(const Lists& lists, std::vector<Arrangement>& found);
   void AddOfSizes(const Lists& lists, Arrangement arrangement, std::vector<Arrangement>& found);
-  void GiveUnlikeSizes(Arrangement& arrangement, std::vector<Arrangement>& found);
+  bool GiveUnlikeSizes(Arrangement& arrangement, int64_t end_instructions, std::vector<Arrangement>& found);
   void AddArrangement(Arrangement arrangement, std::vector<Arrangement>& found);
   void AddWithHomes(Arrangement arrangement, std::vector<Arrangement>& found);
   bool CanShardOptimizer(const Lists& lists) const;

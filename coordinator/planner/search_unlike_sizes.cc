@@ -16,6 +16,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kLeastPartForUnlikeSizes = 8;
 // What giving out sizes once costs, in simulated instructions.
 constexpr int64_t kSizesInstructions = 3;
+// Arrangements that have been given their sizes and are kept at once.
+constexpr size_t kMostOfUnlikeSizes = 200'000;
 // Parts of the best plan's time that arrangements of any sizes are bounded by.
 constexpr double kLevels[] = {1, 0.99, 0.97, 0.94, 0.9, 0.85, 0.75, 0.6, 0.4};
 
@@ -63,16 +65,19 @@ double Search::LeastSecondsOfAnySizes(const Arrangement& arrangement) {
   return bound;
 }
 
-// An arrangement of any sizes becomes those of every combination of sizes but of one size. Routes of equal lists are
-// interchangeable: their sizes do not descend.
-void Search::GiveUnlikeSizes(Arrangement& arrangement, std::vector<Arrangement>& found) {
+// An arrangement of any sizes becomes those of every combination of sizes but of one size; false: not of every one, for
+// planning was stopped, SpentInstructions() reached `end_instructions`, or `found` has as many as may be kept. Routes of
+// equal lists are interchangeable: their sizes do not descend.
+bool Search::GiveUnlikeSizes(Arrangement& arrangement, int64_t end_instructions,
+                             std::vector<Arrangement>& found) {
+  if (SpentInstructions() >= end_instructions || found.size() >= kMostOfUnlikeSizes) return false;
   std::vector<int>& sizes = arrangement.sizes;
   if (sizes.size() == arrangement.lists.size()) {
     const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
     const bool fits = MostMicroBatches(arrangement, sizes.size() - 1) >= 1;
     evaluated_ += kSizesInstructions;
     if (*least < *most && fits) AddArrangement(arrangement, found);
-    return;
+    return !limits_.stopped();  // what is added once it is leaves arrangements out
   }
   const size_t next = sizes.size();
   const bool is_as_before = next > 0 && arrangement.lists[next] == arrangement.lists[next - 1];
@@ -80,9 +85,11 @@ void Search::GiveUnlikeSizes(Arrangement& arrangement, std::vector<Arrangement>&
   for (int size = first; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
     if (!tables_.Divides(size)) continue;
     sizes.push_back(size);
-    GiveUnlikeSizes(arrangement, found);
+    const bool complete = GiveUnlikeSizes(arrangement, end_instructions, found);
     sizes.pop_back();
+    if (!complete) return false;
   }
+  return true;
 }
 
 // Last: there are many, and few are better than the best plan of alike sizes.
@@ -98,11 +105,8 @@ double Search::SearchUnlikeSizes() {
   std::vector<Arrangement> arrangements;
   for (Arrangement& of_any : of_unlike_sizes_) {
     if (of_any.bound_seconds >= Below(of_any.units)) continue;
-    if (limits_.stopped() || SpentInstructions() >= sizes_end) {
+    if (!GiveUnlikeSizes(of_any, sizes_end, arrangements))
       unfinished_bound = std::min(unfinished_bound, of_any.bound_seconds);
-      continue;
-    }
-    GiveUnlikeSizes(of_any, arrangements);
   }
   of_unlike_sizes_.clear();
   return std::min(unfinished_bound, SearchAll(arrangements));

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/random_problem.h"
+
+namespace medley {
+namespace {
+
+// Devices of which each computes fast with micro-batches of one size alone, which is another one's for each, in routes
+// of one stage. Planning by classes does not do these schedules.
+PlanningProblem OwnSizes(int devices, std::vector<int> sizes, int global_batch_sequences) {
+  PlanningProblem problem = RandomProblem(5, AlikeDevices(devices));
+  problem.links = DeviceLinks(devices);
+  problem.constraints.schedules = {Schedule::kGPipe};
+  problem.constraints.max_stages = 1;
+  problem.shape.global_batch_sequences = global_batch_sequences;
+  problem.micro_batch_sizes = std::move(sizes);
+  for (int d = 0; d < devices; ++d) {
+    DeviceCost& device = problem.devices[d];
+    device.kind = absl::StrCat("kind ", d);
+    device.room = {.memory = GiB(1)};
+    device.times.clear();
+    for (size_t size = 0; size < problem.micro_batch_sizes.size(); ++size) {
+      const double seconds = problem.micro_batch_sizes[size] * (static_cast<int>(size) == d ? 1.0 : 2.0);
+      device.times.push_back({{}, {seconds, 2 * seconds, seconds}, {}});
+    }
+  }
+  return problem;
+}
+
+TEST_CASE(
+    "more combinations of micro-batch sizes than can be looked at end at the limit, and the bound holds") {
+  const PlanningProblem problem = OwnSizes(8, {1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16}, 720);
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem, {.max_simulated_instructions = 300'000});
+  REQUIRE(chosen.ok());
+  // Each at its own size: nearly 90 sequences for each.
+  Plan own{.schedule = Schedule::kGPipe};
+  const std::vector<int> micro_batches = {90, 45, 30, 23, 18, 15, 11, 10};
+  for (int d = 0; d < 8; ++d) {
+    own.units.push_back({.devices = {problem.devices[d].name},
+                         .chunks = {{0, problem.shape.model.blocks()}},
+                         .activations = problem.devices[d].activations});
+    Route& route = own.routes.emplace_back();
+    route.units = {d};
+    route.micro_batches = micro_batches[d];
+    route.micro_batch_sequences = problem.micro_batch_sizes[d];
+  }
+  const absl::StatusOr<double> own_seconds = PredictStepSeconds(problem, own);
+  REQUIRE(own_seconds.status().ToString() == "OK");
+  CHECK(chosen->lower_bound_seconds > 0);
+  CHECK(chosen->lower_bound_seconds <= *own_seconds * (1 + 1e-9));
+  if (chosen->proven_optimal) CHECK(chosen->step_seconds <= *own_seconds * (1 + 1e-9));
+}
+
+}  // namespace
+}  // namespace medley
