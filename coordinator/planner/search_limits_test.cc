@@ -1,5 +1,6 @@
-#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/planner.h"
@@ -52,6 +53,29 @@ TEST_CASE(
   CHECK(chosen->lower_bound_seconds > 0);
   CHECK(chosen->lower_bound_seconds <= *own_seconds * (1 + 1e-9));
   if (chosen->proven_optimal) CHECK(chosen->step_seconds <= *own_seconds * (1 + 1e-9));
+}
+
+TEST_CASE("planning that is stopped while sizes are given proves nothing and has a bound that holds",
+          "[property]") {
+  const PlanningProblem problem = OwnSizes(4, {1, 2, 3, 4}, 48);
+  const absl::StatusOr<ChosenPlan> best = ChoosePlan(problem);
+  REQUIRE(best.ok());
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    CAPTURE(attempt);
+    std::atomic<bool> stop = false;
+    std::thread stopper([&] {
+      for (int i = 0; i < attempt * attempt; ++i) std::this_thread::yield();
+      stop = true;
+    });
+    const absl::StatusOr<ChosenPlan> stopped = ChoosePlan(problem, {.stop = &stop});
+    stopper.join();
+    if (!stopped.ok()) {
+      CHECK(absl::IsCancelled(stopped.status()));
+      continue;
+    }
+    CHECK(stopped->lower_bound_seconds <= best->step_seconds * (1 + 1e-9));
+    if (stopped->proven_optimal) CHECK(stopped->step_seconds <= best->step_seconds * (1 + 1e-9));
+  }
 }
 
 }  // namespace

@@ -24,28 +24,31 @@ constexpr double kLevels[] = {1, 0.99, 0.97, 0.94, 0.9, 0.85, 0.75, 0.6, 0.4};
 }  // namespace
 
 // The most sequences that a route takes within a part of the best plan's time (kLevels), without what follows its
-// passes, with the micro-batch size with which it takes most. Remembered until there is a better plan.
+// passes, with the micro-batch size with which it takes most. Remembered until there is a better plan. Once planning is
+// stopped: anything.
 int Search::MostSequences(const Arrangement& arrangement, size_t route, size_t level) {
   const double below = Below(0);
   if (below != most_sequences_below_) most_sequences_.clear();
   most_sequences_below_ = below;
-  const auto [entry, is_new] = most_sequences_.try_emplace(
-      {arrangement.lists[route], static_cast<int>(arrangement.schedule), arrangement.shards_optimizer,
-       arrangement.homes_layers, static_cast<int>(level)});
-  if (!is_new) return entry->second;
+  const std::array<int, 5> key = {arrangement.lists[route], static_cast<int>(arrangement.schedule),
+                                  arrangement.shards_optimizer, arrangement.homes_layers,
+                                  static_cast<int>(level)};
+  if (const auto known = most_sequences_.find(key); known != most_sequences_.end()) return known->second;
   Arrangement alone = arrangement;
   alone.tied_seconds = alone.scalars_seconds = 0;
-  for (size_t size = 0; size < problem_.micro_batch_sizes.size() && !limits_.stopped(); ++size) {
+  int most_sequences = 0;
+  for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
+    if (limits_.stopped()) return 0;
     alone.sizes.assign(arrangement.lists.size(), static_cast<int>(size));
     const int sequences = problem_.micro_batch_sizes[size];
     const int most = MostMicroBatchesBelow(alone, route, problem_.shape.global_batch_sequences / sequences,
                                            below * kLevels[level]);
-    entry->second = std::max(entry->second, sequences * most);
+    most_sequences = std::max(most_sequences, sequences * most);
   }
-  return entry->second;
+  return most_sequences_[key] = most_sequences;
 }
 
-// A bound of all sizes and distributions; infinite if none is better than the best plan.
+// A bound of all sizes and distributions; infinite if none is better than the best plan. Once planning is stopped: anything.
 double Search::LeastSecondsOfAnySizes(const Arrangement& arrangement) {
   double bound = kInfinity;
   for (size_t level = 0; level < std::size(kLevels); ++level) {
@@ -99,7 +102,11 @@ double Search::SearchUnlikeSizes() {
   limits_.max_simulated_instructions = SpentInstructions() + left;
   // Half of what is left may go into giving out sizes.
   const int64_t sizes_end = SpentInstructions() + left / 2;
-  for (Arrangement& of_any : of_unlike_sizes_) of_any.bound_seconds = LeastSecondsOfAnySizes(of_any);
+  for (Arrangement& of_any : of_unlike_sizes_) {
+    const double bound = LeastSecondsOfAnySizes(of_any);
+    if (limits_.stopped()) break;  // they keep the bounds that they have
+    of_any.bound_seconds = bound;
+  }
   SortByBound(of_unlike_sizes_);
   double unfinished_bound = kInfinity;
   std::vector<Arrangement> arrangements;
