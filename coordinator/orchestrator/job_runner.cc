@@ -314,7 +314,7 @@ RunOutcome JobRunner::Run() {
       PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, Limits(), measured.left_out,
              ParetoListing::kIfNeeded, running);
   if (const absl::Status wanted = StillWanted(); !wanted.ok()) return refuse(wanted);
-  if (absl::IsResourceExhausted(planned.status())) {
+  if (absl::IsResourceExhausted(planned.status()) || absl::IsDeadlineExceeded(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }
   if (!planned.ok()) return refuse(planned.status());

@@ -82,7 +82,7 @@ absl::StatusOr<ParetoList> ListTimeAgainstPrice(const PlanningProblem& problem, 
     }
     absl::StatusOr<ChosenPlan> chosen = ChoosePlan(cheaper, limits);
     if (absl::IsResourceExhausted(chosen.status())) break;
-    if (absl::IsCancelled(chosen.status())) {
+    if (absl::IsCancelled(chosen.status()) || absl::IsDeadlineExceeded(chosen.status())) {
       list.complete = false;
       break;
     }

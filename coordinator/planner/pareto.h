@@ -30,7 +30,7 @@ constexpr size_t kMostDevicesOfAllPrices = 8;
 constexpr int kMostBudgets = 14;
 
 // Plans again and again (ChoosePlan), each time for less than the last plan costs an hour (the epsilon-constraint method),
-// until nothing fits, or a plan takes longer than `slowest_step_seconds`, which is then left out unless it is the first.
+// until nothing fits, or nothing that does is found within `limits`, or a plan takes longer than `slowest_step_seconds`, which is then left out unless it is the first.
 // `limits` are those of each planning. Once limits.stop is set: what was found so far, not complete. Deterministic. Pure.
 // Errors: ChoosePlan's, of the problem itself.
 absl::StatusOr<ParetoList> ListTimeAgainstPrice(

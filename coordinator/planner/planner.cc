@@ -86,10 +86,14 @@ absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const
 
 // Of few devices planning by classes takes less than a second, and knows what the search does not: units of several devices where
 // all fits without, and orders of their own for all kinds of routes. What is proven without either needs no look.
-void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen) {
+// Where the search ended at its limit with nothing, any plan is faster.
+void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& limits,
+                           absl::StatusOr<ChosenPlan>& chosen) {
   const bool knows_shares = std::any_of(problem.devices.begin(), problem.devices.end(),
                                         [](const DeviceCost& device) { return !device.shares.empty(); });
-  if (chosen.proven_optimal && !problem.constraints.synthesised_orders && !knows_shares) return;
+  if (!chosen.ok() && !absl::IsDeadlineExceeded(chosen.status())) return;
+  if (chosen.ok() && chosen->proven_optimal && !problem.constraints.synthesised_orders && !knows_shares)
+    return;
   if (limits.stopped() || !CanPlanByClasses(problem) ||
       OnDevicesOfWholeBlocks(problem).devices.size() < problem.devices.size())
     return;
@@ -99,23 +103,22 @@ void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& l
   if (!seconds.ok()) return;
   by_classes->step_seconds = *seconds;
   ChooseRanges(problem, limits, *by_classes);
-  if (by_classes->step_seconds >= (1 - kLeastGain) * chosen.step_seconds) return;
-  by_classes->simulated_plans += chosen.simulated_plans;
+  if (chosen.ok() && by_classes->step_seconds >= (1 - kLeastGain) * chosen->step_seconds) return;
+  if (chosen.ok()) by_classes->simulated_plans += chosen->simulated_plans;
   if (by_classes->plan.schedule == Schedule::kOneForwardOneBackward)
-    by_classes->lower_bound_seconds = std::min(by_classes->lower_bound_seconds, chosen.lower_bound_seconds);
-  chosen = *std::move(by_classes);
+    by_classes->lower_bound_seconds =
+        std::min(by_classes->lower_bound_seconds, chosen.ok() ? chosen->lower_bound_seconds : 0);
+  chosen = std::move(by_classes);
 }
 
 absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
   if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem))
     return ChooseByClasses(problem, limits);
   absl::StatusOr<ChosenPlan> chosen = ChooseWithoutSharing(problem, limits);
-  if (absl::IsResourceExhausted(chosen.status()))
-    chosen = ChooseWayOut(problem, std::string(chosen.status().message()), limits);
-  if (chosen.ok()) {
-    ChooseRanges(problem, limits, *chosen);
-    TakeByClassesIfFaster(problem, limits, *chosen);
-  }
+  if (absl::IsResourceExhausted(chosen.status()) || absl::IsDeadlineExceeded(chosen.status()))
+    chosen = ChooseWayOut(problem, chosen.status(), limits);
+  if (chosen.ok()) ChooseRanges(problem, limits, *chosen);
+  TakeByClassesIfFaster(problem, limits, chosen);
   return chosen;
 }
 

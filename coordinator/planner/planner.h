@@ -92,6 +92,8 @@ struct ChosenPlan {
 //                       been measured; says how much the best attempt lacks, and where, and what it would
 //                       need with each way to need less. Where constraints limit devices and their price: names
 //                       those.
+//   DeadlineExceeded    another of the limits ended the search before a plan that fits was found, which there may be, and
+//                       planning by classes has found none, either.
 //   Cancelled           limits.stop was set before any plan was found.
 absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits = {});
 
@@ -126,7 +128,7 @@ std::string NameOf(PlanKind kind);
 struct Alternative {
   PlanKind kind;
   absl::StatusOr<ChosenPlan>
-      plan;                 // ResourceExhausted if none of this kind fits; otherwise why there is none
+      plan;  // ResourceExhausted if none of this kind fits, DeadlineExceeded if none was found within the limits; otherwise why there is none
   std::string description;  // "all devices in one pipeline, blocks split evenly, micro-batch 4, 1f1b"
 };
 

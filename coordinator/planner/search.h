@@ -40,7 +40,8 @@ class Search {
   Search(const PlanningProblem& problem, const UnitProblem& units, const SearchSpace& space,
          const SearchLimits& limits);
 
-  // ResourceExhausted: no plan of the space fits. Cancelled: limits.stop was set before one was found.
+  // ResourceExhausted: no plan of the space fits. DeadlineExceeded: another limit ended the search before one was
+  // found, so that one may fit. Cancelled: limits.stop was set before one was found.
   absl::StatusOr<ChosenPlan> Run();
 
   // The same for `kept`, the best plan of those that save nothing: of those that save, only such are searched
@@ -100,6 +101,10 @@ class Search {
     int devices = 0;
     double price_per_hour = 0;
   };
+  // Whether a device of a class has memory for any block, at any stage of any route, with all that may be saved.
+  bool HoldsABlock(int device_class);
+  // Whether a route of such classes has memory for one micro-batch of some size, with all that may be saved.
+  bool FitsAlone(const std::vector<int>& list);
   // `taken` and one more of a class; false: the constraints do not allow that.
   bool Take(int device_class, Taken& taken) const;
   // How a list that is being written stands to the one before it.
@@ -211,6 +216,7 @@ class Search {
   // Likewise of SpentInstructions; 0: none.
   int64_t arrangement_instructions_ = 0;
   Taken taken_;
+  std::vector<bool> holds_a_block_;                   // HoldsABlock of each class
   std::vector<Arrangement> of_unlike_sizes_;          // that may be better, without their sizes
   std::map<std::array<int, 5>, int> most_sequences_;  // by list, schedule, how memory is saved, and level
   std::map<std::array<int, 5>, int> parts_;  // PartsFor by device, sequences, blocks, and what is recomputed

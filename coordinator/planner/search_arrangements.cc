@@ -60,6 +60,62 @@ void Search::EnumerateLists(Lists& lists, std::vector<int>& left, std::vector<Ar
   ExtendList(lists, list, lists.empty() ? Order::kAfterPrevious : Order::kBeginsPrevious, left, found);
 }
 
+bool Search::HoldsABlock(int device_class) {
+  std::set<Dtype> narrower;  // of its own and a neighbour's activations
+  const Dtype own = tables_.Cost(device_class).activations;
+  for (const DeviceCost& device : problem_.devices) narrower.insert(NarrowerOf(own, device.activations));
+  const int longest = std::min<int>(space_.max_stages, static_cast<int>(problem_.devices.size()));
+  const auto holds = [&](const SearchTables::Stage& stage) {
+    const SearchTables::StageNeeds& needs = tables_.NeedsOf(stage);
+    const std::vector<int64_t>& available = tables_.AvailableBytes(device_class);
+    for (BlockId first = 0; first < tables_.blocks(); ++first) {
+      for (BlockId end = first + 1; end <= tables_.blocks(); ++end) {
+        const int at = tables_.At({first, end});
+        if (needs.bytes[at] <= available[at]) return true;
+        if (space_.saving.homes_layers && !needs.with_windows[at].empty()) return true;
+      }
+    }
+    return false;
+  };
+  SearchTables::Stage stage = {.device_class = device_class, .activations = own};
+  if (space_.saving.shards_optimizer) stage.optimizer = SearchTables::OwnOptimizer::kNone;
+  for (stage.size = 0; stage.size < static_cast<int>(problem_.micro_batch_sizes.size()); ++stage.size) {
+    if (!tables_.Divides(stage.size)) continue;
+    for (const Schedule schedule : problem_.constraints.schedules) {
+      stage.schedule = schedule;
+      for (stage.from_end = 1; stage.from_end <= longest; ++stage.from_end) {
+        for (const bool first : {true, false}) {
+          stage.first = first;
+          for (const Dtype before : narrower) {
+            stage.before = before;
+            for (const Dtype narrowest : narrower) {
+              stage.narrowest = narrowest;
+              if (holds(stage)) return true;
+            }
+          }
+        }
+      }
+    }
+  }
+  return false;
+}
+
+bool Search::FitsAlone(const std::vector<int>& list) {
+  RouteBounds::Work work = {.list = bounds_.ListOf(list),
+                            .micro_batches = 1,
+                            .replicated = true,
+                            .shards_optimizer = space_.saving.shards_optimizer,
+                            .homes_layers = space_.saving.homes_layers};
+  for (work.size = 0; work.size < static_cast<int>(problem_.micro_batch_sizes.size()); ++work.size) {
+    if (!tables_.Divides(work.size)) continue;
+    for (const Schedule schedule : problem_.constraints.schedules) {
+      work.schedule = schedule;
+      if (bounds_.Bound(work) < kInfinity) return true;
+    }
+  }
+  return false;
+}
+
 bool Search::Take(int device_class, Taken& taken) const {
   taken.devices += units_.empty() ? 1 : static_cast<int>(units_.front().devices.size());  // all have as many
   taken.price_per_hour += tables_.Cost(device_class).price_per_hour;
@@ -71,14 +127,18 @@ void Search::ExtendList(Lists& lists, std::vector<int>& list, Order order, std::
   const size_t length = list.size();
   if (order == Order::kBeginsPrevious && length == lists.back().size()) order = Order::kAfterPrevious;
   if (static_cast<int>(length) >= space_.min_stages && order == Order::kAfterPrevious) {
-    lists.push_back(list);
-    EnumerateLists(lists, left, found);
-    lists.pop_back();
+    if (FitsAlone(list)) {
+      lists.push_back(list);
+      EnumerateLists(lists, left, found);
+      lists.pop_back();
+    } else {
+      ++device_lists_;
+    }
   }
   if (static_cast<int>(length) >= space_.max_stages) return;
   const int first = order == Order::kBeginsPrevious ? lists.back()[length] : 0;
   for (int c = first; c < static_cast<int>(left.size()); ++c) {
-    if (left[c] == 0) continue;
+    if (left[c] == 0 || !holds_a_block_[c]) continue;
     if (EnoughLists()) return;
     const bool begins = order == Order::kBeginsPrevious && c == first;
     // What is taken only grows.

@@ -45,6 +45,7 @@ std::vector<Search::Arrangement> Search::ObviousArrangements() {
 void Search::AddObvious(std::vector<int> order, std::vector<Arrangement>& obvious) {
   Taken taken;
   std::erase_if(order, [&](int c) {
+    if (!holds_a_block_[c]) return true;
     Taken with = taken;
     if (!Take(c, with)) return true;
     taken = with;

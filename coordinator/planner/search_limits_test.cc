@@ -78,5 +78,60 @@ TEST_CASE("planning that is stopped while sizes are given proves nothing and has
   }
 }
 
+// Devices of which the fastest, the first half, have too little memory to hold the model two together, and the others
+// hold it two together, but not alone; with routes of two stages at most.
+PlanningProblem SmallAreFastest(int devices, bool are_alike) {
+  PlanningProblem problem = RandomProblem(5, AlikeDevices(devices));
+  problem.links = DeviceLinks(devices);
+  problem.constraints.schedules = {Schedule::kGPipe};
+  problem.constraints.max_stages = 2;
+  problem.shape.model.layers = 8;
+  problem.shape.model.vocabulary = 8;
+  problem.shape.global_batch_sequences = 4;
+  problem.micro_batch_sizes = {1};
+  for (int d = 0; d < devices; ++d) {
+    DeviceCost& device = problem.devices[d];
+    const bool is_small = d < devices / 2;
+    const double seconds = (is_small ? 1 : 3) + (are_alike ? 0 : 0.1 * d);
+    device.kind = are_alike ? absl::StrCat("small ", is_small) : absl::StrCat("kind ", d);
+    device.times = {{{}, {seconds, 2 * seconds, seconds}, {}}};
+  }
+  PlanningProblem alone = OnDevices(problem, {0});
+  DeviceRoom& room = alone.devices[0].room;
+  room = {.memory = GiB(1)};
+  while (FitsWithoutSharing(alone)) room.memory = {room.memory.value * 9 / 10};
+  for (int d = 0; d < devices; ++d)
+    problem.devices[d].room = {.memory = {d < devices / 2 ? room.memory.value / 5 : room.memory.value}};
+  return problem;
+}
+
+TEST_CASE("lists that cannot fit use up no limit") {
+  PlanningProblem problem = SmallAreFastest(8, /*are_alike=*/false);
+  SECTION("too few devices for a route") {}
+  SECTION("a device that holds no block") {
+    for (int d = 0; d < 4; ++d) problem.devices[d].room.memory = {1};
+  }
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem, {.max_device_lists = 2000});
+  CHECK(chosen.status().ToString() == "OK");
+}
+
+TEST_CASE("a search that ends at a limit with nothing does not say that nothing fits") {
+  const SearchLimits limits{.max_device_lists = 1};
+  PlanningProblem problem = SmallAreFastest(8, /*are_alike=*/true);
+  REQUIRE(ChoosePlan(problem).ok());
+  const absl::Status ended = ChoosePlan(problem, limits).status();
+  CHECK(absl::IsDeadlineExceeded(ended));
+  CHECK_THAT(std::string(ended.message()), Catch::Contains("whether one does is not known"));
+  // Where planning by classes may, it finds one.
+  problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
+  const absl::StatusOr<ChosenPlan> by_classes = ChoosePlan(problem, limits);
+  REQUIRE(by_classes.status().ToString() == "OK");
+  CHECK(FitsMemory(problem, by_classes->plan));
+  CHECK_FALSE(by_classes->proven_optimal);
+  CHECK(by_classes->lower_bound_seconds <= ChoosePlan(problem)->step_seconds * (1 + 1e-9));
+  for (DeviceCost& device : problem.devices) device.room.memory = {1};
+  CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
+}
+
 }  // namespace
 }  // namespace medley

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/planner/memory_shortage.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/predictor/work_bound.h"
@@ -65,6 +66,8 @@ Search::Search(const PlanningProblem& problem, const PlanningProblem& simulated,
   if (constraints.max_routes > 0) space_.max_routes = std::min(space_.max_routes, constraints.max_routes);
   if (constraints.max_stages > 0) space_.max_stages = std::min(space_.max_stages, constraints.max_stages);
   space_.max_stages = std::min(space_.max_stages, tables_.blocks());
+  for (int c = 0; c < static_cast<int>(tables_.classes().size()); ++c)
+    holds_a_block_.push_back(HoldsABlock(c));
 }
 
 absl::StatusOr<ChosenPlan> Search::RunFrom(const ChosenPlan& kept,
@@ -89,6 +92,11 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   unfinished_bound = std::min(unfinished_bound, SearchUnlikeSizes());
   if (best_.plan.units.empty()) {
     if (limits_.stopped()) return absl::CancelledError("planning was stopped before it had found a plan");
+    if (unfinished_bound < kInfinity) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "planning ended at its limit before it had found a plan that fits; whether one does is not known (",
+          device_lists_, " ways to form routes of ", problem_.devices.size(), " devices were looked at)"));
+    }
     if (problem_.constraints.limit_devices())
       return absl::ResourceExhaustedError("none fits on devices that the constraints allow");
     return absl::ResourceExhaustedError(DescribeShortage(tables_, Shortage()));

@@ -178,7 +178,7 @@ std::string DescribeNeeds(const PlanningProblem& problem) {
 
 }  // namespace
 
-absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const std::string& shortage,
+absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const absl::Status& shortage,
                                         const SearchLimits& limits) {
   // What may be looked for is looked for within limits of its own.
   const WaysOut found = FindWays(problem, {.stop = limits.stop});
@@ -191,8 +191,11 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const st
   int best_degree = 0;
   int64_t simulated_plans = 0;
   std::vector<std::pair<int, double>> others;
+  absl::Status refusal = shortage;
   for (const Way& way : found.ways) {
     absl::StatusOr<ChosenPlan> chosen = Choose(problem, way, part);
+    if (absl::IsDeadlineExceeded(chosen.status()) && !absl::IsDeadlineExceeded(refusal))
+      refusal = chosen.status();
     if (!chosen.ok()) continue;
     simulated_plans += chosen->simulated_plans;
     const bool faster = !best || chosen->step_seconds < best->step_seconds;
@@ -206,8 +209,10 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const st
   }
   if (!best && limits.stopped())
     return absl::CancelledError("planning was stopped before it had found a plan");
+  if (!best && absl::IsDeadlineExceeded(refusal)) return refusal;
   if (!best) {
-    return absl::ResourceExhaustedError(absl::StrCat(shortage, DescribeNeeds(problem), found.unmeasured));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(shortage.message(), DescribeNeeds(problem), found.unmeasured));
   }
   ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, best->plan));
   std::vector<std::string> techniques;
@@ -220,11 +225,11 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const st
     techniques.push_back(DescribeParts(best->plan, best->step_seconds, whole_seconds));
   }
   std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  best->fitting =
-      absl::StrCat("nothing fits with one device a unit",
-                   problem.constraints.saves_memory ? " that keeps what backward needs" : "", " (", shortage,
-                   "), so ", absl::StrJoin(techniques, ", and "), DescribeOthers(others),
-                   DescribeExtent(problem, best_degree, best->proven_optimal));
+  best->fitting = absl::StrCat(
+      absl::IsDeadlineExceeded(shortage) ? "nothing was found that fits" : "nothing fits",
+      " with one device a unit", problem.constraints.saves_memory ? " that keeps what backward needs" : "",
+      " (", shortage.message(), "), so ", absl::StrJoin(techniques, ", and "), DescribeOthers(others),
+      DescribeExtent(problem, best_degree, best->proven_optimal));
   best->simulated_plans = simulated_plans;
   best->proven_optimal = false;
   best->lower_bound_seconds = 0;

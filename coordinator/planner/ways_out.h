@@ -14,15 +14,15 @@ namespace medley {
 // host (sharing.h), which where the constraints allow it recompute and share the optimizer's state
 // (memory_saving.h). Units have 2, 3, ... devices up to the first number with which a plan fits that does
 // neither. The limits are those of all searches together, in equal parts. `shortage` says why nothing fits
-// otherwise, for people.
+// otherwise (ResourceExhausted), or was found that does (DeadlineExceeded), for people.
 //
 // `fitting` of the result says which way was taken, what it saves and costs, what the others would take and
 // how far it is proven; lower_bound_seconds is 0 and nothing is called proven, for what was searched is not
 // all there is. Deterministic. Pure.
 //
 // ResourceExhausted: no way out was found, or none whose shares have been measured; says what each would
-// need.
-absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const std::string& shortage,
+// need. DeadlineExceeded: none was found, and a limit ended one of the searches, or that before.
+absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const absl::Status& shortage,
                                         const SearchLimits& limits);
 
 // The fastest of the plans that save memory and do not fit otherwise, of units of one device, where it is faster than

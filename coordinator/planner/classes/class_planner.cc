@@ -361,7 +361,7 @@ class Planning {
       if (WorkSeconds(home) >= best_.step_seconds) return best_.step_seconds;
       home.constraints.synthesised_orders = false;
       const absl::StatusOr<PlanByClass> plan = PlanByClasses(home, stop_);
-      if (absl::IsResourceExhausted(plan.status())) return best_.step_seconds;  // none fits there
+      // That none was found that fits there does not say that none does.
       return plan.ok() ? plan->lower_bound_seconds : 0;
     };
     best_.lower_bound_seconds =
