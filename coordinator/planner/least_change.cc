@@ -1,6 +1,7 @@
 #include "coordinator/planner/least_change.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/ir/plan/check_plan.h"
 
 namespace medley {
@@ -122,6 +124,27 @@ Plan Relabelled(const PlanningProblem& problem, const Plan& running, const Plan&
   return relabelled;
 }
 
+// What is known of `chosen` becomes what is known of the running plan in its place.
+void KeepRunning(const PlanningProblem& problem, const Plan& running, double seconds, ChosenPlan& chosen) {
+  const bool is_listed = running.schedule == Schedule::kListed;
+  const bool was_listed = chosen.plan.schedule == Schedule::kListed;
+  const bool is_as_fast = std::abs(seconds - chosen.step_seconds) <= kRounding * chosen.step_seconds;
+  // Proofs are of named schedules, and what is faster than a proven plan is of no kind that was searched.
+  chosen.proven_optimal = chosen.proven_optimal && is_as_fast && !is_listed;
+  if (is_listed && !was_listed)
+    chosen.lower_bound_seconds = std::min(chosen.lower_bound_seconds, WorkSeconds(problem));
+  chosen.lower_bound_seconds = std::min(chosen.lower_bound_seconds, seconds);
+  // What was said of the other plan's order holds of one that is as fast without.
+  if (is_listed) {
+    chosen.orders =
+        "the passes keep the order that they had; nothing is proven of plans with orders of their own";
+  } else if (!chosen.orders.empty() && (was_listed || !is_as_fast)) {
+    chosen.orders = "the passes keep their named schedule; what is proven is proven of named schedules";
+  }
+  chosen.plan = running;
+  chosen.step_seconds = seconds;
+}
+
 }  // namespace
 
 int DevicesThatKeep(const Plan& before, const Plan& after) {
@@ -138,10 +161,7 @@ ChosenPlan WithLeastChange(const PlanningProblem& problem, const Plan& running, 
   if (running.units.empty() || running == chosen.plan) return chosen;
   const std::optional<double> stays = SecondsIfAllowed(problem, running);
   if (stays && *stays <= chosen.step_seconds * (1 + kAsFast)) {
-    chosen.proven_optimal = chosen.proven_optimal && *stays <= chosen.step_seconds * (1 + kRounding);
-    chosen.plan = running;
-    chosen.step_seconds = *stays;
-    chosen.orders.clear();  // of the other plan
+    KeepRunning(problem, running, *stays, chosen);
     chosen.fitting = absl::StrJoin(DescribeSaving(problem, running, *PredictStep(problem, running)), "; ");
     return chosen;
   }
