@@ -55,6 +55,27 @@ TEST_CASE("larger micro-batches and parts of the width count where they are fast
   CHECK(WorkSeconds(problem) == Approx(6 * (10 * 0.6 + 3)));
 }
 
+TEST_CASE("micro-batches cut into parts take their gradients of weights at once") {
+  PlanningProblem problem = Of({Device(4, 4)});
+  ShareCost half{.share = {{0, 1}, {0, 16}, {0, 50}}};
+  half.times = {Device(0, 1.5).times[0], Device(0, 10).times[0]};
+  half.times[0].layer = {
+      .forward_seconds = 0.2, .backward_seconds = 0.6, .weight_gradient_seconds = 0.2, .split_seconds = 0.05};
+  half.times[1].layer = {.forward_seconds = 1, .backward_seconds = 1, .weight_gradient_seconds = 0.1};
+  SECTION("two parts of one sequence each") {
+    problem.micro_batch_sizes = {1, 2};
+    problem.devices[0].times.push_back(Device(8, 8).times[0]);
+    problem.devices[0].shares.push_back(half);
+    // Of the half of a layer 0.65 s a sequence, and 0.1 s for both.
+    CHECK(WorkSeconds(problem) == Approx(6 * (10 * (0.65 + 0.1 / 2) / 0.5 + 3)));
+  }
+  SECTION("nothing to cut") {
+    half.times.pop_back();
+    problem.devices[0].shares.push_back(half);
+    CHECK(WorkSeconds(problem) == Approx(6 * (10 * 0.8 / 0.5 + 3)));
+  }
+}
+
 TEST_CASE("no plan is faster, and layers alone take less", "[property]") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);

@@ -29,6 +29,27 @@ void TakeBest(const PlanningProblem& problem, const std::vector<BlockTimes>& tim
   }
 }
 
+// Likewise of layers whose micro-batches units of several devices cut into parts, each of which takes a forward and an input gradient of
+// its own, and all together one gradient of the weights (TimesInParts). Parts may have sizes that do not divide the batch.
+void TakeBestInParts(const PlanningProblem& problem, const std::vector<BlockTimes>& times, double of_layer,
+                     BlockSeconds& best) {
+  int largest = 0;
+  for (const int sequences : problem.micro_batch_sizes)
+    if (DividesBatch(problem, sequences)) largest = sequences;
+  double of_part = kNever, of_weights = kNever;
+  for (size_t size = 0; size < times.size(); ++size) {
+    const PassTimes& layer = times[size].layer;
+    const int sequences = problem.micro_batch_sizes[size];
+    if (sequences < largest) {
+      of_part = std::min(of_part,
+                         (layer.Seconds() + layer.split_seconds - layer.weight_gradient_seconds) / sequences);
+    }
+    if (size > 0 && DividesBatch(problem, sequences))
+      of_weights = std::min(of_weights, layer.weight_gradient_seconds / sequences);
+  }
+  best.layer = std::min(best.layer, (of_part + of_weights) / of_layer);
+}
+
 BlockSeconds BestOf(const PlanningProblem& problem, const DeviceCost& device) {
   BlockSeconds best;
   TakeBest(problem, device.times, 1, 1, best);
@@ -36,8 +57,10 @@ BlockSeconds BestOf(const PlanningProblem& problem, const DeviceCost& device) {
     const auto part = [](int64_t size, int64_t of) {
       return static_cast<double>(size) / static_cast<double>(of);
     };
-    TakeBest(problem, cost.times, part(cost.share.feed_forward.size(), problem.shape.model.feed_forward),
+    const double of_layer = part(cost.share.feed_forward.size(), problem.shape.model.feed_forward);
+    TakeBest(problem, cost.times, of_layer,
              part(cost.share.vocabulary.size(), problem.shape.model.vocabulary), best);
+    TakeBestInParts(problem, cost.times, of_layer, best);
   }
   return best;
 }

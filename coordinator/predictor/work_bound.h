@@ -3,8 +3,8 @@
 
 namespace medley {
 
-// What all devices take for a whole batch if they compute all the time, each as wide a part of the blocks and as large micro-batches as it
-// is fastest at, and share embedding, layers and head without loss: no plan is faster, whatever its schedule. Pure.
+// What all devices take for a whole batch if they compute all the time, each as wide a part of the blocks and as large micro-batches, or parts of
+// them, as it is fastest at, and share embedding, layers and head without loss: no plan is faster, whatever its schedule. Pure.
 //
 // Fractional scheduling of three kinds of work on unlike machines, by its dual: where a layer is worth 1, and head and embedding so
 // much, no device earns more a second than by its best kind, and all work has to be paid. The best prices make some device indifferent between
