@@ -43,7 +43,7 @@ struct StepPrediction {
 //
 // Pure and deterministic. `plan` must be valid for `problem` (CheckPlan); memory limits are not looked at.
 // InvalidArgument: a unit's device or the micro-batch size is not in the problem; a device has not been
-// measured with its share of the blocks' width.
+// measured with its share of the blocks' width; the routes have more messages than can be simulated, some hundred million.
 // Internal: the programs wait for each other in a circle (a bug in the compiler); names an instruction.
 absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan,
                                            int most_simulated = kMostToldAlone);

@@ -53,6 +53,7 @@ StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reducti
 
 absl::StatusOr<double> StepSimulator::Run(const Plan& plan, const StandIns* stand_ins) {
   stand_ins_ = stand_ins;
+  RETURN_IF_ERROR(NumberKeys(plan));
   RETURN_IF_ERROR(CompileAndCost(plan));
   BuildTasks(plan);
   RETURN_IF_ERROR(Simulate());
@@ -93,6 +94,28 @@ LastBackward StepSimulator::LastBackwardOf(Rank rank, int chunk) const {
     return {TimeOf(rank, i).end_seconds, instructions[i].kind == InstructionKind::kWeightGradient};
   }
   return {};  // they stand in their order, and there is one
+}
+
+// One key for each message, those made ahead of a further step, too; of each step one for each segment that may begin
+// a slice of some member's part, and for the scalars.
+absl::Status StepSimulator::NumberKeys(const Plan& plan) {
+  int64_t micro_batches = 0;
+  longest_route_ = largest_unit_ = 1;
+  for (const Route& route : plan.routes) {
+    micro_batches += route.micro_batches;
+    longest_route_ = std::max(longest_route_, static_cast<int64_t>(route.units.size()));
+  }
+  for (const Unit& unit : plan.units)
+    largest_unit_ = std::max(largest_unit_, static_cast<int64_t>(unit.devices.size()));
+  const int64_t steps = plan.post_validation ? kStepsInARow : 1, ahead = plan.post_validation ? 1 : 0;
+  first_slice_key_ = 2 * (steps + ahead) * micro_batches * longest_route_ * largest_unit_ * largest_unit_;
+  first_scalars_key_ = first_slice_key_ + steps * SegmentCount(problem_.shape.model) * largest_unit_;
+  key_count_ = first_scalars_key_ + steps;
+  if (key_count_ <= kMostKeys) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "routes: ", micro_batches, " micro-batches together, on routes of up to ", longest_route_,
+      " stages and units of up to ", largest_unit_, " devices, are too many to be simulated: up to ",
+      key_count_, " messages and sums; must be ", kMostKeys, " at most"));
 }
 
 absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
@@ -234,21 +257,7 @@ int64_t StepSimulator::ParametersHeld(const Plan& plan, const StepProgram& progr
 }
 
 void StepSimulator::BuildTasks(const Plan& plan) {
-  int micro_batches = 0;
-  longest_route_ = 0;
-  for (const Route& route : plan.routes) {
-    micro_batches += route.micro_batches;
-    longest_route_ = std::max(longest_route_, static_cast<int>(route.units.size()));
-  }
-  largest_unit_ = 1;
-  for (const Unit& unit : plan.units)
-    largest_unit_ = std::max(largest_unit_, static_cast<int>(unit.devices.size()));
-  // One key for each message, those made ahead of a further step, too; of each step one for each segment that may begin
-  // a slice of some member's part, and for the scalars.
-  const int steps = SimulatedSteps(), more = rows_.empty() ? 0 : 1;
-  first_slice_key_ = 2 * (steps + more) * micro_batches * longest_route_ * largest_unit_ * largest_unit_;
-  first_scalars_key_ = first_slice_key_ + steps * SegmentCount(problem_.shape.model) * largest_unit_;
-  joint_task_.assign(first_scalars_key_ + steps, -1);
+  joint_task_.assign(key_count_, -1);
   part_task_.clear();
   thread_devices_.clear();
   way_parts_.clear();
@@ -281,7 +290,7 @@ void StepSimulator::BuildTasks(const Plan& plan) {
   }
 }
 
-int StepSimulator::JointTask(int key) {
+int StepSimulator::JointTask(int64_t key) {
   if (joint_task_[key] < 0) {
     joint_task_[key] = static_cast<int>(tasks_.size());
     tasks_.emplace_back();
@@ -313,7 +322,7 @@ int StepSimulator::Computation(Rank rank, double seconds) {
 // A message is known by its micro-batch, the boundary that it crosses, whether it goes forward or backward,
 // and the ranks at its ends.
 int StepSimulator::MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction) {
-  int key = (instruction.micro_batch * longest_route_ + instruction.boundary) * 2 + direction;
+  int64_t key = (instruction.micro_batch * longest_route_ + instruction.boundary) * 2 + direction;
   if (largest_unit_ > 1)
     key = (key * largest_unit_ + costs_[sender].member) * largest_unit_ + costs_[receiver].member;
   const int task = JointTask(key);
@@ -401,7 +410,7 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
   int task = -1;
   if (slice.runs.empty() && !gathers) {
     // Of the holders' parts each is summed by itself.
-    const int segment = step_ * SegmentCount(problem_.shape.model) + slice.first_segment;
+    const int64_t segment = step_ * SegmentCount(problem_.shape.model) + slice.first_segment;
     task = JointTask(first_slice_key_ + segment * largest_unit_ + costs_[rank].member);
   } else {
     const auto [part, is_new] =

@@ -116,10 +116,10 @@ class StepSimulator {
     int64_t counted = 0, updated = 0;
   };
 
+  absl::Status NumberKeys(const Plan& plan);
   absl::Status CompileAndCost(const Plan& plan);
   // What is simulated of a rank: its step, or several in a row.
   const StepProgram& Simulated(Rank rank) const { return rows_.empty() ? programs_[rank] : rows_[rank]; }
-  int SimulatedSteps() const { return rows_.empty() ? 1 : kStepsInARow; }
   // Of the simulated program, that of an instruction of its last step.
   int IndexOf(Rank rank, int instruction) const {
     return first_instruction_[rank] + instruction +
@@ -153,7 +153,7 @@ class StepSimulator {
   // Sets the cost of a layer that has windows, the mean of all; what the rank answers for of those on the host.
   AnsweredParameters CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
                                       RankCost& result) const;
-  int JointTask(int key);
+  int JointTask(int64_t key);
   Meeting& NextMeeting(Rank rank);
   // Reductions' number of the devices of a rank's unit.
   int GroupOfUnit(Rank rank);
@@ -186,6 +186,8 @@ class StepSimulator {
 
   // Behind the first step of which what follows has been made ahead, and one more in which all have come to rest.
   static constexpr int kStepsInARow = 3;
+  // Of tasks that several ranks have part in; more would take gigabytes.
+  static constexpr int64_t kMostKeys = int64_t{1} << 29;
   std::vector<StepProgram> programs_;
   std::vector<StepProgram> rows_;  // with post-validation; the last step of each is that of programs_
   double origin_seconds_ = 0;      // when the step begins whose times are told
@@ -193,12 +195,12 @@ class StepSimulator {
   std::vector<RankCost> costs_;
   const StandIns* stand_ins_ = nullptr;  // of the plan at hand; null: all are simulated
   SumsAtOnce sums_at_once_;
-  int longest_route_ = 0;               // stages
-  int largest_unit_ = 1;                // ranks
+  int64_t longest_route_ = 1;           // stages
+  int64_t largest_unit_ = 1;            // ranks
   std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
   std::vector<InstructionTasks> tasks_of_instruction_;
   std::vector<int> joint_task_;  // by key; -1: none yet
-  int first_slice_key_ = 0, first_scalars_key_ = 0;
+  int64_t first_slice_key_ = 0, first_scalars_key_ = 0, key_count_ = 0;
   // Of slices that are parts (-1), and of parameters, by how often they have been gathered before.
   std::map<std::tuple<int, SegmentId, std::vector<Rank>>, int> part_task_;
   std::vector<std::vector<Meeting>> meetings_;  // of each unit
