@@ -9,6 +9,7 @@
 #include "coordinator/planner/chosen_order.h"
 #include "coordinator/planner/chosen_parts.h"
 #include "coordinator/planner/chosen_sharding.h"
+#include "coordinator/planner/classes/class_fit.h"
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
@@ -17,6 +18,7 @@
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/planner/techniques/stage_buffers.h"
 #include "coordinator/planner/ways_out.h"
+#include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/work_bound.h"
 #include "runtime/base/status_macros.h"
 
@@ -111,15 +113,46 @@ void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& l
   chosen = std::move(by_classes);
 }
 
+bool IsPlannedByClasses(const PlanningProblem& problem) {
+  return problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem);
+}
+
 absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
-  if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem))
-    return ChooseByClasses(problem, limits);
+  if (IsPlannedByClasses(problem)) return ChooseByClasses(problem, limits);
   absl::StatusOr<ChosenPlan> chosen = ChooseWithoutSharing(problem, limits);
   if (absl::IsResourceExhausted(chosen.status()) || absl::IsDeadlineExceeded(chosen.status()))
     chosen = ChooseWayOut(problem, chosen.status(), limits);
   if (chosen.ok()) ChooseRanges(problem, limits, *chosen);
   TakeByClassesIfFaster(problem, limits, chosen);
   return chosen;
+}
+
+// Of one unit of each class: others are alike, and planning by classes shares evenly alone.
+std::vector<WantedShare> SharesOfClassesToMeasure(const PlanningProblem& problem,
+                                                  const SearchLimits& limits) {
+  const bool saves = problem.constraints.saves_memory;
+  const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
+  int most_degree = 1;
+  for (const DeviceClass& of : classes) most_degree = std::max(most_degree, of.most_on_host);
+  for (int degree = 2; degree <= most_degree && !limits.stopped(); ++degree) {
+    const bool fits_as_it_is = FitsByClasses(problem, degree, /*saves=*/false, limits.stop);
+    if (!fits_as_it_is && !(saves && FitsByClasses(problem, degree, saves, limits.stop))) continue;
+    const std::vector<ModelShare> shares = EvenShares(problem.shape.model, degree);
+    std::vector<WantedShare> wanted;
+    for (const DeviceClass& of : classes) {
+      std::vector<ModelShare> wanted_of_class;  // ranks may have the same
+      for (int member = 0; of.most_on_host >= degree && member < degree; ++member) {
+        const ModelShare share = AtOrigin(shares[member]);
+        if (CostsOf(problem.devices[of.first()], problem.shape.model, share) ||
+            std::count(wanted_of_class.begin(), wanted_of_class.end(), share) > 0)
+          continue;
+        wanted_of_class.push_back(share);
+        wanted.push_back({of.first(), share});
+      }
+    }
+    if (!wanted.empty() || fits_as_it_is) return wanted;
+  }
+  return {};
 }
 
 // What is short is not the memory alone.
@@ -153,6 +186,7 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
 }
 
 bool FitsWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
+  if (IsPlannedByClasses(problem)) return FitsByClasses(problem, /*degree=*/1, /*saves=*/false, limits.stop);
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
   return !whole.devices.empty() && Search(whole, SearchSpace{}, limits).Fits();
 }
@@ -164,6 +198,7 @@ bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& u
 }
 
 std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const SearchLimits& limits) {
+  if (IsPlannedByClasses(problem)) return SharesOfClassesToMeasure(problem, limits);
   const MemorySaving saving = SavingOf(problem);
   for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
     bool fits = false;

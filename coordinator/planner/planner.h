@@ -111,7 +111,8 @@ bool FitsWithoutSharing(const PlanningProblem& problem, const SearchLimits& limi
 // if nothing fits however it is shared, or if all is measured. Asks for even shares first, and when those are
 // there for shares by speed; of 2, 3, ... devices a unit, up to the first number with which something fits,
 // and where memory may be saved (PlanConstraints::saves_memory) up to the first with which it does without
-// that. `problem` may have devices without times and shares. Once limits.stop is set: anything. Pure.
+// that. Of more than kMostSearchedDevices that are planned by classes, even shares alone, of one device of each class.
+// `problem` may have devices without times and shares. Once limits.stop is set: anything. Pure.
 std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const SearchLimits& limits = {});
 
 // The best plan of one kind, to compare with.

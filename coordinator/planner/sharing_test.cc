@@ -258,6 +258,37 @@ TEST_CASE("the fewest devices a unit with which something fits are taken") {
   CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
 }
 
+TEST_CASE(
+    "of thousands of devices what fits is asked by classes, and one of each is measured with even shares") {
+  PlanningProblem problem = LargeModel({{"a", "b"}});
+  const std::vector<DeviceCost> kinds = problem.devices;
+  problem.devices.clear();
+  problem.shape.global_batch_sequences = 4096;
+  std::vector<int> ends, hosts;
+  for (int host = 0; host < 1000; ++host) {
+    for (DeviceCost device : {kinds[host % 2], kinds[host % 2]}) {
+      device.name = absl::StrCat("n", host, "/", problem.devices.size());
+      device.processor = static_cast<int>(problem.devices.size());
+      device.host = host;
+      problem.devices.push_back(std::move(device));
+      ends.push_back(0);
+      hosts.push_back(host);
+    }
+  }
+  problem.links = DeviceLinks(ends, hosts, 1);
+  CHECK_FALSE(FitsWithoutSharing(problem));
+  const std::vector<WantedShare> wanted = SharesToMeasure(problem);
+  REQUIRE(wanted.size() == 2);
+  for (const WantedShare& share : wanted)
+    CHECK(share.share == AtOrigin(EvenShares(problem.shape.model, 2)[0]));
+  CHECK(problem.devices[wanted[0].device].kind != problem.devices[wanted[1].device].kind);
+  for (DeviceCost& device : problem.devices)
+    device.shares.push_back({.share = wanted[0].share, .room = device.room, .times = device.times});
+  CHECK(SharesToMeasure(problem).empty());
+  for (DeviceCost& device : problem.devices) device.room.memory = GiB(1);
+  CHECK(FitsWithoutSharing(problem));
+}
+
 TEST_CASE("devices that hold no whole blocks take part in units, and a problem that fits shares nothing") {
   PlanningProblem problem = LargeModel({{"a", "a"}});
   Measure(problem, SharesToMeasure(problem));
