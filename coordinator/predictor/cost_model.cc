@@ -97,15 +97,19 @@ std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem) {
   for (auto end = devices.begin(); end != devices.end(); ++end) {
     for (auto other_end = end; other_end != devices.end(); ++other_end) {
       // All links between two ends are alike, but for whether they leave the host.
-      bool within = false, between = false;
       for (const auto& [host, a] : end->second) {
-        if (within && between) break;
-        for (const auto& [other_host, b] : other_end->second) {
-          const bool same = host == other_host;
-          if ((same ? within : between) || a.front() == b.back()) continue;
-          (same ? within : between) = true;
-          kinds.push_back({a.front(), b.back(), same});
-        }
+        const auto b = other_end->second.find(host);
+        if (b == other_end->second.end() || a.front() == b->second.back()) continue;
+        kinds.push_back({a.front(), b->second.back(), /*within_host=*/true});
+        break;
+      }
+      // Any host but the other end's only one has a neighbour there.
+      for (const auto& [host, a] : end->second) {
+        auto other = other_end->second.begin();
+        if (other->first == host) ++other;
+        if (other == other_end->second.end()) continue;
+        kinds.push_back({a.front(), other->second.back(), /*within_host=*/false});
+        break;
       }
     }
   }

@@ -106,7 +106,8 @@ class Reductions {
   double HalfRingSeconds(int group, ExchangeKind half, Bytes bytes);
   void FindHosts();
   void FindClasses();
-  bool Shows(const std::vector<int>& host) const;
+  // `of_end`: of each end a device on any other host, if there is one.
+  bool Shows(const std::vector<int>& host, const std::vector<std::vector<int>>& of_end) const;
   bool Interchangeable(int a, int b) const;
   std::vector<int> Canonical(const std::vector<int>& devices) const;
   CollectiveProblem ProblemOf(const std::vector<int>& devices, int at_once) const;

@@ -4,6 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/group_sums.h"
@@ -62,6 +65,59 @@ std::vector<int> RandomDevices(const PlanningProblem& problem, std::mt19937_64& 
   std::shuffle(devices.begin(), devices.end(), random);
   devices.resize(2 + random() % (devices.size() - 1));
   return devices;
+}
+
+// `hosts` hosts of `on_host` devices, those of every other one with the first end and the rest with the second.
+PlanningProblem TwoEnds(int hosts, int on_host, const LinkCost& within, const LinkCost& between) {
+  PlanningProblem problem;
+  std::vector<int> ends, numbers;
+  for (int d = 0; d < hosts * on_host; ++d) {
+    problem.devices.push_back({.name = absl::StrCat("d", d), .processor = d, .host = d / on_host});
+    ends.push_back(d / on_host % 2);
+    numbers.push_back(d / on_host);
+  }
+  problem.links = DeviceLinks(ends, numbers, 2);
+  for (const auto& [a, b] : {std::pair(0, 0), std::pair(0, 1), std::pair(1, 1)}) {
+    problem.links.SetWithinHosts(a, b, within);
+    problem.links.SetBetweenHosts(a, b, between);
+  }
+  return problem;
+}
+
+TEST_CASE("of thousands of hosts one counts where its links differ from those to any end outside of it") {
+  const LinkCost fast = Link(1e-6, 1e10), slow = Link(1e-4, 1e9);
+  PlanningProblem problem = TwoEnds(1250, 8, fast, slow);
+  CHECK(Reductions(problem).ClassOf(0) != Reductions(problem).ClassOf(16));
+  // Those of the second end reach others of it on other hosts as fast as on their own.
+  problem = TwoEnds(8, 4, fast, slow);
+  problem.links.SetBetweenHosts(1, 1, fast);
+  const Reductions some(problem);
+  CHECK(some.ClassOf(0) != some.ClassOf(8));
+  CHECK(some.ClassOf(0) == some.ClassOf(3));
+  CHECK(some.ClassOf(4) == some.ClassOf(12));
+}
+
+TEST_CASE("there is a link of each kind, within a host where two devices share one, and between two hosts") {
+  const LinkCost fast = Link(1e-6, 1e10), slow = Link(1e-4, 1e9);
+  const auto kinds = [](const PlanningProblem& problem) {
+    std::vector<std::tuple<int, int, bool>> all;
+    for (const LinkedDevices& link : KindsOfLinks(problem)) {
+      CHECK(link.a != link.b);
+      CHECK((HostOf(problem, link.a) == HostOf(problem, link.b)) == link.within_host);
+      all.emplace_back(problem.links.EndOf(link.a), problem.links.EndOf(link.b), link.within_host);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  using All = std::vector<std::tuple<int, int, bool>>;
+  CHECK(kinds(TwoEnds(20'000, 1, fast, slow)) == All{{0, 0, false}, {0, 1, false}, {1, 1, false}});
+  CHECK(kinds(TwoEnds(2, 1, fast, slow)) == All{{0, 1, false}});
+  CHECK(kinds(TwoEnds(2, 2, fast, slow)) == All{{0, 0, true}, {0, 1, false}, {1, 1, true}});
+  CHECK(kinds(TwoEnds(3, 2, fast, slow)) == All{{0, 0, false}, {0, 0, true}, {0, 1, false}, {1, 1, true}});
+  // Two ends on one host, and one of them on another one, too.
+  PlanningProblem mixed = TwoEnds(2, 2, fast, slow);
+  mixed.links = DeviceLinks({0, 1, 1, 1}, {0, 0, 1, 1}, 2);
+  CHECK(kinds(mixed) == All{{0, 1, false}, {0, 1, true}, {1, 1, false}, {1, 1, true}});
 }
 
 TEST_CASE("what a sum takes depends on the set of devices, and is what its choice takes in any order") {

@@ -152,7 +152,6 @@ void StageTable::FindHost(StageKind& kind) const {
 
 void StageTable::TabulateMessages() {
   const size_t count = kinds_.size();
-  const SharedWays ways(problem_);
   messages_.assign(2 * count * count, std::vector<double>(problem_.micro_batch_sizes.size(), 0));
   // A device of a class on another host than that of `kind`; -1: there is none.
   const auto elsewhere = [&](const StageKind& kind, int device_class) {
@@ -188,7 +187,7 @@ void StageTable::TabulateMessages() {
           if (other < 0) other = same_host ? far : near;
           if (other < 0) continue;
           messages_[(from * count + to) * 2 + (same_host ? 1 : 0)][size] =
-              TransferSecondsTo(receiver, other, sender, part, ways) +
+              TransferSecondsTo(receiver, other, sender, part) +
               (scope_.of_bounds ? 0 : receiver.gather_seconds[size]);
         }
       }
@@ -197,7 +196,7 @@ void StageTable::TabulateMessages() {
 }
 
 double StageTable::TransferSecondsTo(const StageKind& receiver, int device, const StageKind& sender,
-                                     double bytes, const SharedWays& ways) const {
+                                     double bytes) const {
   const LinkModel& transfer = problem_.links.Between(sender.devices[0], device).transfer;
   const double latency_seconds = transfer.LatencySeconds(), seconds = transfer.Seconds(bytes);
   if (scope_.of_bounds) return seconds;
@@ -207,8 +206,8 @@ double StageTable::TransferSecondsTo(const StageKind& receiver, int device, cons
     return AtOnce{.at_host = std::min<double>(of_routes, of.most_on_host),
                   .at_site = std::min<double>(of_routes, of.devices)};
   };
-  const double slowdown = ways.SlowdownOfMessage(sender.devices[0], at_once(sender), device,
-                                                 at_once(receiver), transfer.BytesPerSecond());
+  const double slowdown = memories_.ways().SlowdownOfMessage(sender.devices[0], at_once(sender), device,
+                                                             at_once(receiver), transfer.BytesPerSecond());
   return latency_seconds + slowdown * (seconds - latency_seconds);
 }
 

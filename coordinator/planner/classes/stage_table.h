@@ -86,10 +86,11 @@ struct StageKeeping {
 };
 
 // What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
-// shares of that differ.
+// shares of that differ. And the ways that its devices share, which take a look at all of them.
 class StageMemories {
  public:
-  explicit StageMemories(const PlanningProblem& problem) : problem_(problem) {}
+  explicit StageMemories(const PlanningProblem& problem) : problem_(problem), ways_(problem) {}
+  const SharedWays& ways() const { return ways_; }
   // Of a stage on devices such as `kind` has.
   RankMemory Of(const StageKind& kind, const StageForm& stage);
 
@@ -98,6 +99,7 @@ class StageMemories {
   RankMemory Count(const StageKind& kind, const StageForm& stage);
 
   const PlanningProblem& problem_;
+  const SharedWays ways_;
   StageBuffers buffers_;
   using Key = std::tuple<int, int, int, int, bool, int, int, int>;
   struct Hash {
@@ -168,8 +170,8 @@ class StageTable {
   void FindHost(StageKind& kind) const;
   void TabulateMessages();
   // What part of an activation takes from a kind's first device to another one.
-  double TransferSecondsTo(const StageKind& receiver, int device, const StageKind& sender, double bytes,
-                           const SharedWays& ways) const;
+  double TransferSecondsTo(const StageKind& receiver, int device, const StageKind& sender,
+                           double bytes) const;
   // Of the first rank, with its share of the optimizer's state.
   RankMemory MemoryOf(const StageForm& stage);
   bool Fits(const StageForm& stage);
