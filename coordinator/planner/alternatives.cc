@@ -1,59 +1,31 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/fastest_plan.h"
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
-#include "coordinator/predictor/predict.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
 Alternative BestEqualSplit(const PlanningProblem& problem, const SearchLimits& limits) {
-  const int devices = static_cast<int>(problem.devices.size());
-  const PlanConstraints& constraints = problem.constraints;
-  ChosenPlan best;
-  std::string description;
-  const auto consider = [&](absl::StatusOr<Plan> grid, Schedule schedule, const std::string& what) {
-    if (!grid.ok()) return;
-    Plan& plan = *grid;
-    plan.schedule = schedule;
-    if (limits.stopped() || !constraints.Allow(devices, PricePerHour(problem, plan)) ||
-        !FitsMemory(problem, plan))
-      return;
-    ++best.simulated_plans;
-    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
-    if (!seconds.ok() || (!best.plan.units.empty() && *seconds >= best.step_seconds)) return;
-    best.plan = plan;
-    best.step_seconds = *seconds;
-    description = absl::StrCat(what, ", micro-batch ", plan.routes[0].micro_batch_sequences, ", ",
-                               NameOf(plan.schedule));
-  };
+  FastestPlan fastest(PlanKind::kEqualSplit, problem, limits);
   for (const int size : problem.micro_batch_sizes) {
     if (!DividesBatch(problem, size)) continue;
-    for (const Schedule schedule : constraints.schedules) {
-      if (constraints.max_stages == 0 || devices <= constraints.max_stages)
-        consider(EvenGrid(problem, devices, 1, size), schedule,
-                 "all devices in one pipeline, blocks split evenly");
-      if (constraints.max_routes == 0 || devices <= constraints.max_routes)
-        consider(EvenGrid(problem, 1, 1, size), schedule,
-                 "all devices data parallel, micro-batches split evenly");
+    for (const Schedule schedule : problem.constraints.schedules) {
+      const auto try_grid = [&](int stages, const char* what) {
+        absl::StatusOr<Plan> grid = EvenGrid(problem, stages, /*degree=*/1, size);
+        if (grid.ok()) grid->schedule = schedule;
+        fastest.Try(grid, absl::StrCat(what, ", micro-batch ", size, ", ", NameOf(schedule)));
+      };
+      try_grid(static_cast<int>(problem.devices.size()), "all devices in one pipeline, blocks split evenly");
+      try_grid(1, "all devices data parallel, micro-batches split evenly");
     }
   }
-  if (best.plan.units.empty() && limits.stopped())
-    return {PlanKind::kEqualSplit, absl::CancelledError("planning was stopped"), ""};
-  if (best.plan.units.empty()) {
-    return {PlanKind::kEqualSplit,
-            absl::ResourceExhaustedError(constraints.limit_devices()
-                                             ? "no equal split over all devices fits them and is allowed"
-                                             : "no equal split over all devices fits them"),
-            ""};
-  }
-  best.proven_optimal = !limits.stopped();  // they were all tried
-  best.lower_bound_seconds = best.proven_optimal ? best.step_seconds : 0;
-  return {PlanKind::kEqualSplit, best, description};
+  return fastest.Take();
 }
 
 Alternative BestOf(PlanKind kind, const PlanningProblem& problem, const SearchSpace& space,

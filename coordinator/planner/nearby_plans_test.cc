@@ -155,6 +155,34 @@ TEST_CASE("a plan is held against those next to it, whether devices are few or m
   }
 }
 
+TEST_CASE(
+    "plans that a plan is held against are of what the constraints allow, whether devices are few or many") {
+  for (const int hosts : {2, 9}) {
+    const PlanningProblem problem = Hosts(hosts);
+    const auto why_none = [&](PlanKind kind, const PlanConstraints& constraints) {
+      PlanningProblem constrained = problem;
+      constrained.constraints = constraints;
+      const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(constrained);
+      REQUIRE(chosen.status().ToString() == "OK");
+      const absl::StatusOr<Explanation> explanation = ExplainAndCompare(constrained, chosen->plan);
+      REQUIRE(explanation.status().ToString() == "OK");
+      for (const Explanation::Rejected& rejected : explanation->rejected) {
+        if (rejected.kind == kind && rejected.description == "none") return rejected.why_slower;
+      }
+      return std::string();
+    };
+    INFO(hosts << " hosts");
+    CHECK_THAT(why_none(PlanKind::kEqualSplit, {.most_devices = 2}),
+               Catch::Contains("constraints.most_devices allows 2, and it has"));
+    CHECK(!why_none(PlanKind::kShardedParameters, {.most_devices = 1}).empty());
+    CHECK(!why_none(PlanKind::kShardedParameters, {.max_routes = 1}).empty());
+    CHECK(!why_none(PlanKind::kShardedParameters, {.schedules = {Schedule::kOneForwardOneBackward}}).empty());
+    PlanningProblem one_stage = problem;
+    one_stage.constraints.max_stages = 1;
+    CHECK(ConstraintObjection(one_stage, TwoPipelines()) == "constraints.max_stages allows 1, and it has 2");
+  }
+}
+
 TEST_CASE("what would help is the slow link, the short memory, or nothing") {
   PlanningProblem problem = Hosts(2);
   const auto helps = [&](const Plan& plan) {

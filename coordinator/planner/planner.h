@@ -129,7 +129,8 @@ std::string NameOf(PlanKind kind);
 struct Alternative {
   PlanKind kind;
   absl::StatusOr<ChosenPlan>
-      plan;  // ResourceExhausted if none of this kind fits, DeadlineExceeded if none was found within the limits; otherwise why there is none
+      plan;  // ResourceExhausted if none of this kind fits and is allowed, or can be made; DeadlineExceeded if none was found
+             // within the limits; says why
   std::string description;  // "all devices in one pipeline, blocks split evenly, micro-batch 4, 1f1b"
 };
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/ir/model/block_sizes.h"
 
 namespace medley {
@@ -46,6 +48,33 @@ double PricePerHour(const PlanningProblem& problem, const Plan& plan) {
   for (const DeviceCost& device : problem.devices)
     if (used.contains(device.name)) price_per_hour += device.price_per_hour;
   return price_per_hour;
+}
+
+std::string ConstraintObjection(const PlanningProblem& problem, const Plan& plan) {
+  const PlanConstraints& allowed = problem.constraints;
+  size_t stages = 0;
+  for (const Route& route : plan.routes) stages = std::max(stages, route.units.size());
+  const auto objection = [](const char* field, const auto& allows, const auto& has) {
+    return absl::StrCat("constraints.", field, " allows ", allows, ", and it has ", has);
+  };
+  if (allowed.max_routes > 0 && plan.routes.size() > static_cast<size_t>(allowed.max_routes))
+    return objection("max_routes", allowed.max_routes, plan.routes.size());
+  if (allowed.max_stages > 0 && stages > static_cast<size_t>(allowed.max_stages))
+    return objection("max_stages", allowed.max_stages, stages);
+  const size_t devices = DevicesOf(plan).size();
+  if (allowed.most_devices > 0 && devices > static_cast<size_t>(allowed.most_devices))
+    return objection("most_devices", allowed.most_devices, devices);
+  const double price_per_hour = allowed.most_price_per_hour > 0 ? PricePerHour(problem, plan) : 0;
+  if (!allowed.Allow(/*devices=*/0, price_per_hour))
+    return objection("most_price_per_hour", allowed.most_price_per_hour, price_per_hour);
+  const std::vector<Schedule>& schedules = allowed.schedules;
+  const bool is_allowed = plan.schedule == Schedule::kListed ? allowed.synthesised_orders
+                                                             : std::find(schedules.begin(), schedules.end(),
+                                                                         plan.schedule) != schedules.end();
+  if (is_allowed) return "";
+  std::vector<std::string> names;
+  for (const Schedule schedule : schedules) names.push_back(NameOf(schedule));
+  return objection("schedules", absl::StrJoin(names, ", "), NameOf(plan.schedule));
 }
 
 const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name) {

@@ -137,6 +137,10 @@ const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& 
 // Of all devices that `plan` uses.
 double PricePerHour(const PlanningProblem& problem, const Plan& plan);
 
+// What the constraints have against a plan, of the number of its routes, stages and devices, what these cost, and its schedule; names the
+// field, the value and what is allowed. Empty: nothing.
+std::string ConstraintObjection(const PlanningProblem& problem, const Plan& plan);
+
 // The same problem on these devices alone, in this order.
 PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices);
 
