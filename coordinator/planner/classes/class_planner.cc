@@ -29,7 +29,8 @@ namespace medley {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kMostStages = 48;
+// Stages of routes that are searched, and of those that are bounded: where more exist no more is known than that devices compute.
+constexpr int kMostStages = 48, kMostBoundedStages = 128;
 constexpr double kAlike = 1e-3;
 // By how much more twice as many replicas are taken to be slower than they are estimated.
 constexpr double kMoreReplicas = 0.01;
@@ -61,6 +62,12 @@ constexpr size_t kSampleHosts = 4;
 constexpr size_t kMostStarts = 3;
 constexpr double kNearBest = 1.06;
 constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
+
+// Of any route; each has a block at least, the embedding and the head too.
+int MostStagesOf(const PlanningProblem& problem) {
+  const int blocks = problem.shape.model.blocks(), allowed = problem.constraints.max_stages;
+  return std::min({blocks, static_cast<int>(problem.devices.size()), allowed > 0 ? allowed : blocks});
+}
 
 class Planning {
  public:
@@ -108,9 +115,8 @@ class Planning {
   void Search() {
     tables_.clear();
     const PlanConstraints& allowed = problem_.constraints;
-    const int devices = static_cast<int>(problem_.devices.size()), layers = problem_.shape.model.layers;
-    most_stages_ =
-        std::min({layers, devices, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
+    const int devices = static_cast<int>(problem_.devices.size());
+    most_stages_ = std::min(MostStagesOf(problem_), kMostStages);
     most_routes_ = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
     LookAtZones();
     TryAll(classes_);
@@ -352,10 +358,13 @@ class Planning {
                            .step_seconds = best_.step_seconds,
                            .routes = static_cast<int>(best_.plan.routes.size()),
                            .shards_optimizer = best_.plan.shards_optimizer};
-    best_.busy_seconds = busy_seconds_;
-    best_.lower_bound_seconds =
-        std::max(busy_seconds_, LowerBoundSeconds(problem_, classes_, memories_, known, layers_on_hosts_,
-                                                  most_stages_, most_routes_, stop_));
+    best_.busy_seconds = best_.lower_bound_seconds = busy_seconds_;
+    // Of longer routes than are searched, too.
+    if (const int stages = MostStagesOf(problem_); stages <= kMostBoundedStages) {
+      best_.lower_bound_seconds =
+          std::max(busy_seconds_, LowerBoundSeconds(problem_, classes_, memories_, known, layers_on_hosts_,
+                                                    stages, most_routes_, stop_));
+    }
     // Of a site that could not keep up if it computed all the time no more need be known.
     const auto at_home = [&](PlanningProblem home) {
       if (WorkSeconds(home) >= best_.step_seconds) return best_.step_seconds;

@@ -20,6 +20,7 @@
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/plan/check_plan.h"
+#include "runtime/ir/program/memory.h"
 
 namespace medley {
 namespace {
@@ -225,6 +226,40 @@ TEST_CASE("the lower bound is near what cannot be done faster") {
   CHECK(found->step_seconds == Approx((40 + 19) * 3));
   CHECK(found->lower_bound_seconds <= (40 + 19) * 3);
   CHECK(found->lower_bound_seconds > 130);
+}
+
+TEST_CASE("the lower bound is one of routes with more stages than are searched, too") {
+  // As above, with more layers and devices than a route has stages that are looked at.
+  PlanningProblem problem = Alike(60, 60, 120);
+  problem.constraints.max_routes = 1;
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  CHECK(found->step_seconds >= found->lower_bound_seconds);
+  CHECK(found->lower_bound_seconds <= (120 + 59) * 3);
+  CHECK(found->lower_bound_seconds >= 0.99 * 120 * 3);
+}
+
+TEST_CASE("stages have the embedding or the head alone where no device has room for a layer beside") {
+  PlanningProblem problem = Alike(20, 1, 60);
+  ModelConfig& model = problem.shape.model;
+  model.hidden = 256;
+  model.feed_forward = 1024;
+  model.vocabulary = 2000;
+  Plan plan;
+  for (int s = 0; s < 3; ++s) plan.units.push_back({{problem.devices[s].name}, {{s, s + 1}}});
+  plan.routes.push_back({{0, 1, 2}, 60, 1});
+  Bytes most;
+  for (Rank rank = 0; rank < 3; ++rank)
+    most = std::max(most, MemoryOfRank(plan, rank, problem.shape).total());
+  for (DeviceCost& device : problem.devices) {
+    device.room.memory = most + KiB(64);
+    device.times = {{{0.1, 0.2, 0.1}, {1, 2, 1}, {0.1, 0.2, 0.1}}};
+  }
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  CHECK(FitsMemory(problem, found->plan));
+  for (const Route& route : found->plan.routes) CHECK(route.units.size() == 3);
+  CHECK(found->lower_bound_seconds <= found->step_seconds);
 }
 
 TEST_CASE("the lower bound has what sums of gradients take") {
