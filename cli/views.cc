@@ -256,9 +256,11 @@ std::string QualityOf(const v1::PlanReport& report) {
   const double bound = report.lower_bound_seconds();
   if (!(bound > 0)) return "best found";
   const bool in_any_order = report.orders().empty() || report.plan().schedule() == v1::SCHEDULE_LISTED;
+  const char* const which = report.bound_under_1f1b_alone() ? " under 1f1b"
+                            : in_any_order                  ? ""
+                                                            : " with a named schedule";
   return absl::StrFormat("at most %.1f %% slower than the best possible%s",
-                         (report.predicted_step_seconds() / bound - 1) * 100,
-                         in_any_order ? "" : " with a named schedule");
+                         (report.predicted_step_seconds() / bound - 1) * 100, which);
 }
 
 std::string ProtectionOf(const v1::PlanReport& report) {

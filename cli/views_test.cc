@@ -42,6 +42,10 @@ TEST_CASE("a plan says how good it is") {
   report.set_proven_optimal(false);
   CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
              Catch::Contains("25.0 % slower than the best possible with a named schedule\n"));
+  report.set_bound_under_1f1b_alone(true);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             Catch::Contains("25.0 % slower than the best possible under 1f1b\n"));
+  report.set_bound_under_1f1b_alone(false);
   report.mutable_plan()->set_schedule(v1::SCHEDULE_LISTED);
   CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
              Catch::Contains("25.0 % slower than the best possible\n"));

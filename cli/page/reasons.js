@@ -30,7 +30,8 @@ const helpText = (help) => `${help.change}: ${secondsText(help.step_seconds)} a 
   + (help.planned_anew ? ", with another plan" : "");
 
 function showReasons() {
-  const which = /named schedules?$/.test(plan.quality) ? " with a named schedule" : "";
+  const which = /under 1f1b$/.test(plan.quality) ? " under 1f1b"
+    : /named schedules?$/.test(plan.quality) ? " with a named schedule" : "";
   const bound = plan.lower_bound_seconds > 0
     ? `No plan${which} is predicted to be faster than ${secondsText(plan.lower_bound_seconds)} a step.` : "";
   const searched = plan.simulated_plans > 0 ? `${Number(plan.simulated_plans).toLocaleString("en")} plans were simulated.` : "";

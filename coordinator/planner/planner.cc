@@ -28,6 +28,9 @@ namespace {
 // Of the limits, what searching plans that save memory may use at least.
 constexpr int64_t kLeastPartForSaving = 4;
 
+// Sums of the same times in another order are the same bound, up to that factor.
+constexpr double kSameBound = 1 + 1e-9;
+
 // Whether some device of a long enough pipeline could have what forwards keep in host memory.
 bool MayStoreActivations(const PlanningProblem& problem) {
   return problem.devices.size() >= kFewestFromEndToStore &&
@@ -76,6 +79,8 @@ absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const
   ChosenPlan chosen{.plan = std::move(found.plan),
                     .step_seconds = found.step_seconds,
                     .lower_bound_seconds = is_1f1b ? found.lower_bound_seconds : found.busy_seconds,
+                    .bound_under_1f1b_alone = is_1f1b && problem.constraints.schedules.size() > 1 &&
+                                              found.lower_bound_seconds > found.busy_seconds,
                     .simulated_plans = found.predicted_plans,
                     .fitting = std::move(found.summary)};
   chosen.orders = std::move(found.orders);
@@ -179,9 +184,14 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
   absl::StatusOr<ChosenPlan> chosen = ChooseByAnyWay(problem, limits);
   if (absl::IsResourceExhausted(chosen.status()) && problem.constraints.limit_devices())
     return NothingAllowed(problem.constraints);
-  if (chosen.ok())
-    chosen->lower_bound_seconds =
-        std::min(chosen->step_seconds, std::max(chosen->lower_bound_seconds, WorkSeconds(problem)));
+  if (!chosen.ok()) return chosen;
+  // Which holds in any order.
+  if (const double work_seconds = WorkSeconds(problem);
+      chosen->lower_bound_seconds <= kSameBound * work_seconds) {
+    chosen->lower_bound_seconds = work_seconds;
+    chosen->bound_under_1f1b_alone = false;
+  }
+  chosen->lower_bound_seconds = std::min(chosen->lower_bound_seconds, chosen->step_seconds);
   return chosen;
 }
 

@@ -42,9 +42,11 @@ constexpr size_t kMostSearchedDevices = 16;
 struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
-  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this; where the plan
-  // chosen has an order of its own, no plan in any order. At least what all devices take that compute all the time (work_bound.h).
+  // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this, or none under 1F1B if
+  // `bound_under_1f1b_alone`; where the plan chosen has an order of its own, no plan in any order. At least what all devices take that compute all the time (work_bound.h).
   double lower_bound_seconds = 0;
+  // The constraints allow other schedules, too, of which the bound says nothing: it is that of planning by classes.
+  bool bound_under_1f1b_alone = false;
   // The search was exhausted within its limits, and none that it did not look at because its replicas would share the optimizer's state
   // could be faster by a thousandth. Of plans with a synthesised order nothing is known: what is proven is proven of those with named schedules.
   bool proven_optimal = false;

@@ -46,6 +46,7 @@ struct PlanReport {
   PlanOrigin origin = PlanOrigin::kPlanner;
   // As of ChosenPlan; nothing of a pinned plan.
   double lower_bound_seconds = 0;
+  bool bound_under_1f1b_alone = false;
   bool proven_optimal = false;
   int64_t simulated_plans = 0;
   int64_t tokens_per_step = 0;

@@ -141,6 +141,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.objective = constraints.objective;
     planned.plan = std::move(chosen.plan);
     report.lower_bound_seconds = chosen.lower_bound_seconds;
+    report.bound_under_1f1b_alone = chosen.bound_under_1f1b_alone;
     report.proven_optimal = chosen.proven_optimal;
     report.simulated_plans = chosen.simulated_plans;
     fitting = std::move(chosen.fitting);

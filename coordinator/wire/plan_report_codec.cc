@@ -140,6 +140,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
   encoded.set_message_protection(EncodeMessageProtection(report.message_protection));
   if (report.origin == PlanOrigin::kPlanner) {
     encoded.set_lower_bound_seconds(report.lower_bound_seconds);
+    encoded.set_bound_under_1f1b_alone(report.bound_under_1f1b_alone);
     encoded.set_proven_optimal(report.proven_optimal);
     encoded.set_simulated_plans(report.simulated_plans);
   }

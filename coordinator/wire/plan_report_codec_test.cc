@@ -14,6 +14,7 @@ PlannedJob Planned() {
   planned.prediction.step_seconds = 0.5;
   PlanReport& report = planned.report;
   report.lower_bound_seconds = 0.4;
+  report.bound_under_1f1b_alone = true;
   report.proven_optimal = true;
   report.simulated_plans = 17;
   report.tokens_per_step = 256 * 8;
@@ -74,6 +75,7 @@ TEST_CASE("a report carries the plan, its prediction and its explanation") {
   CHECK(report.description() == Describe(planned.plan));
   CHECK(report.predicted_tokens_per_second() == Approx(4096));
   CHECK(report.lower_bound_seconds() == 0.4);
+  CHECK(report.bound_under_1f1b_alone());
   CHECK(report.proven_optimal());
   CHECK(report.simulated_plans() == 17);
   CHECK(report.bottleneck() == "a/cpu0");

@@ -6,7 +6,7 @@ function qualityText(report) {
   if (report.pinned) return "the job's spec names this plan";
   const step = number(report.predicted_step_seconds), bound = number(report.lower_bound_seconds);
   if (report.proven_optimal) return "proven optimal";
-  return bound > 0 && step > bound ? `at most ${percentText(step / bound - 1, 1)} from the best` : "";
+  return bound > 0 && step > bound ? `at most ${percentText(step / bound - 1, 1)} from the best${report.bound_under_1f1b_alone ? " under 1f1b" : ""}` : "";
 }
 
 // Of one kind the devices say it all.
@@ -22,7 +22,8 @@ const helpsText = (report) => (report.helpful_changes || []).map((help) => {
 
 function reasonsOf(report) {
   const bound = number(report.lower_bound_seconds), simulated = number(report.simulated_plans);
-  const which = report.plan?.schedule === "SCHEDULE_LISTED" ? "in any order" : "with a named schedule";
+  const which = report.bound_under_1f1b_alone ? "under 1f1b"
+    : report.plan?.schedule === "SCHEDULE_LISTED" ? "in any order" : "with a named schedule";
   const proof = [qualityText(report),
     bound > 0 ? `no plan ${which} is predicted to be faster than ${secondsText(bound)} a step` : "",
     simulated > 0 ? `${countText(simulated, "plan was", "plans were")} simulated` : ""].filter(Boolean).join("; ");

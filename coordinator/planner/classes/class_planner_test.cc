@@ -228,6 +228,24 @@ TEST_CASE("the lower bound is near what cannot be done faster") {
   CHECK(found->lower_bound_seconds > 130);
 }
 
+TEST_CASE("where other schedules are allowed, too, it is said that the lower bound is one under 1F1B") {
+  PlanningProblem problem = Alike(20, 20, 40);
+  problem.constraints.max_routes = 1;
+  const absl::StatusOr<ChosenPlan> any = ChoosePlan(problem);
+  REQUIRE(any.status().ToString() == "OK");
+  CHECK(any->lower_bound_seconds > 130);
+  CHECK(any->bound_under_1f1b_alone);
+  problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
+  const absl::StatusOr<ChosenPlan> only = ChoosePlan(problem);
+  REQUIRE(only.status().ToString() == "OK");
+  CHECK_FALSE(only->bound_under_1f1b_alone);
+  // Nobody is done before all have computed, in whatever order.
+  const absl::StatusOr<ChosenPlan> busy = ChoosePlan(Alike(20, 4, 60));
+  REQUIRE(busy.status().ToString() == "OK");
+  CHECK(busy->lower_bound_seconds == Approx(36));
+  CHECK_FALSE(busy->bound_under_1f1b_alone);
+}
+
 TEST_CASE("the lower bound is one of routes with more stages than are searched, too") {
   // As above, with more layers and devices than a route has stages that are looked at.
   PlanningProblem problem = Alike(60, 60, 120);
