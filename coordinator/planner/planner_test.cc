@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "coordinator/planner/brute_force.h"
@@ -178,6 +180,33 @@ TEST_CASE("planning that was stopped before ends at once, however long it would 
   const absl::StatusOr<std::vector<Alternative>> alternatives = BestOfEachKind(problem, limits);
   REQUIRE(alternatives.ok());
   for (const Alternative& alternative : *alternatives) CHECK(absl::IsCancelled(alternative.plan.status()));
+}
+
+TEST_CASE("many micro-batches are dealt out by speed, however many are dealt at once") {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 16, .context = 8};
+  problem.shape.sequence = 8;
+  problem.shape.global_batch_sequences = 1100;
+  problem.micro_batch_sizes = {1};
+  problem.constraints.max_stages = 1;
+  for (int d = 0; d < 3; ++d) {
+    DeviceCost& device = problem.devices.emplace_back();
+    device.name = "n/" + std::to_string(d);
+    device.kind = std::to_string(d);
+    device.processor = d;
+    device.room.memory = GiB(1);
+    const double seconds = std::vector<double>{1, 2, 3}[d];
+    device.times = {{{}, {seconds, 2 * seconds, seconds}, {}}};
+  }
+  problem.links = DeviceLinks(3, {LinkModel::Line(0, 1e15), LinkModel::Line(0, 1e15)});
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+  REQUIRE(chosen.status().ToString() == "OK");
+  std::map<std::string, int> micro_batches;
+  for (const Route& route : chosen->plan.routes)
+    micro_batches[chosen->plan.units[route.units[0].value()].devices[0]] = route.micro_batches;
+  CHECK(micro_batches == std::map<std::string, int>{{"n/0", 600}, {"n/1", 300}, {"n/2", 200}});
+  CHECK(chosen->step_seconds == Approx(600 * 6));
 }
 
 TEST_CASE("planning that is stopped on its way gives a valid plan and a bound that holds", "[property]") {

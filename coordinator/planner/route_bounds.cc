@@ -10,6 +10,8 @@ namespace medley {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// So many bounds of routes are remembered, and of rests from each block on: each half a GB.
+constexpr size_t kMostBounds = size_t{1} << 24, kMostRests = size_t{1} << 25;
 
 }  // namespace
 
@@ -191,11 +193,12 @@ double RouteBounds::Bound(const Work& work) {
   key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
   key = (key * kSchedules + static_cast<int64_t>(work.schedule)) * 2 + (work.replicated ? 1 : 0);
   key = (key * 2 + (work.shards_optimizer ? 1 : 0)) * 2 + (work.homes_layers ? 1 : 0);
-  std::vector<double>& bounds = bounds_[key];
-  if (bounds.empty()) bounds.assign(tables_.MicroBatches(work.size) + 1, -1);
-  double& bound = bounds[work.micro_batches];
-  if (bound >= 0) return bound;
-  bound = kInfinity;
+  key = key * (int64_t{tables_.problem().shape.global_batch_sequences} + 1) + work.micro_batches;
+  if (const auto known = bounds_.find(key); known != bounds_.end()) return known->second;
+  // Where there are as many micro-batches as that, they are found anew.
+  if (bounds_.size() >= kMostBounds) bounds_.clear();
+  if (rests_.size() * static_cast<size_t>(tables_.blocks() + 1) >= kMostRests) rests_.clear();
+  double bound = kInfinity;
   const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest, StoredBy(work.list));
   const SearchTables::StageNeeds& needs = Needs(work, work.list, std::nullopt);
   for (BlockId end = 1; end <= tables_.blocks(); ++end) {
@@ -207,6 +210,7 @@ double RouteBounds::Bound(const Work& work) {
     const double passes = std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update);
     bound = std::min(bound, passes + stage.after_passes);
   }
+  bounds_.emplace(key, bound);
   return bound;
 }
 

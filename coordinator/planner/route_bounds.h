@@ -108,7 +108,7 @@ class RouteBounds {
   bool memory_binds_ = false;
   std::vector<List> lists_ = {{}};  // 0: the empty list
   std::unordered_map<int64_t, std::vector<Rest>> rests_;
-  std::unordered_map<int64_t, std::vector<double>> bounds_;
+  std::unordered_map<int64_t, double> bounds_;
 };
 
 }  // namespace medley

@@ -121,6 +121,7 @@ class Search {
   }
   int MostMicroBatches(const Arrangement& arrangement, size_t route) const;
   int MostMicroBatchesBelow(const Arrangement& arrangement, size_t route, int limit, double below);
+  void TakeMany(const Arrangement& arrangement, std::vector<int>& counts, int& left);
   bool WorthBounding(const Arrangement& arrangement);
   double LeastSeconds(const Arrangement& arrangement);
   int MostSequences(const Arrangement& arrangement, size_t route, size_t level);

@@ -13,6 +13,9 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What looking at a set of lists costs, in simulated instructions.
 constexpr int64_t kListsInstructions = 3;
+// So many are dealt to routes one micro-batch after another.
+constexpr int kManySequences = 256;
+
 bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
   std::set<int> processors;
   for (const std::vector<int>& list : lists) {
@@ -208,6 +211,28 @@ bool Search::WorthBounding(const Arrangement& arrangement) {
   return possible >= problem_.shape.global_batch_sequences;
 }
 
+// Of `left` sequences gives the routes those micro-batches that are taken in order of their bounds before some other one, as long as
+// there are many: where there are millions nobody takes one after another.
+void Search::TakeMany(const Arrangement& arrangement, std::vector<int>& counts, int& left) {
+  const int routes = static_cast<int>(counts.size());
+  while (left > kManySequences && !limits_.stopped()) {
+    std::vector<int> most(routes);
+    double below = kInfinity;
+    for (int r = 0; r < routes; ++r) {
+      most[r] = counts[r] + std::max(1, left / (2 * routes * SequencesOf(arrangement, r)));
+      below = std::min(below, Bound(arrangement, r, most[r]));
+    }
+    if (below == kInfinity) return;
+    const int before = left;
+    for (int r = 0; r < routes; ++r) {
+      const int count = std::max(counts[r], MostMicroBatchesBelow(arrangement, r, most[r], below));
+      left -= (count - counts[r]) * SequencesOf(arrangement, r);
+      counts[r] = count;
+    }
+    if (left == before) return;
+  }
+}
+
 // The least seconds in which the routes together take the whole batch, or where their sizes are unlike some sequences
 // more: a bound of all distributions. Infinite if none fits, or planning was stopped.
 double Search::LeastSeconds(const Arrangement& arrangement) {
@@ -221,7 +246,11 @@ double Search::LeastSeconds(const Arrangement& arrangement) {
     left -= SequencesOf(arrangement, r);
   }
   if (bound == kInfinity) return kInfinity;
-  for (size_t r = 0; r < routes && left > 0; ++r) next[r] = Bound(arrangement, r, 2);
+  TakeMany(arrangement, counts, left);
+  for (size_t r = 0; r < routes && left > 0; ++r) {
+    bound = std::max(bound, Bound(arrangement, r, counts[r]));
+    next[r] = Bound(arrangement, r, counts[r] + 1);
+  }
   while (left > 0) {
     const size_t r = std::min_element(next.begin(), next.end()) - next.begin();
     if (next[r] == kInfinity || limits_.stopped()) return kInfinity;
@@ -247,6 +276,9 @@ std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
       if (adds_up[n - SequencesOf(arrangement, r)]) adds_up[n] = true;
   }
   std::vector<int> counts(routes, 1);
+  const std::vector<int>& sizes = arrangement.sizes;
+  if (std::count(sizes.begin(), sizes.end(), sizes[0]) == static_cast<std::ptrdiff_t>(routes))
+    TakeMany(arrangement, counts, left);
   while (left > 0) {
     size_t best = routes;
     double best_seconds = kInfinity;

@@ -41,7 +41,7 @@ bool Search::SearchArrangement(const Arrangement& arrangement, int64_t simulatio
   if (OutOfBudget()) return false;
   const std::vector<std::vector<int>> all = CountsBelow(arrangement, Below(arrangement.units));
   evaluated_ += kCountsInstructions * static_cast<int64_t>(all.size());
-  bool complete = all.size() < kMostCounts && !limits_.stopped();
+  bool complete = all.size() < kMostCounts && !OutOfBudget();
   for (const std::vector<int>& counts : all) {
     if (!SearchCounts(arrangement, counts)) complete = false;
     if (OutOfBudget()) return false;
@@ -58,7 +58,7 @@ std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement
   std::vector<int> least_from(routes + 1, 0), most_from(routes + 1, 0);
   for (int r = routes - 1; r >= 0; --r) {
     const int limit = MostMicroBatches(arrangement, r);
-    while (most[r] < limit && !limits_.stopped() && Bound(arrangement, r, most[r] + 1) < below) ++most[r];
+    most[r] = MostMicroBatchesBelow(arrangement, r, limit, below);
     least_from[r] = least_from[r + 1] + SequencesOf(arrangement, r);
     most_from[r] = most_from[r + 1] + most[r] * SequencesOf(arrangement, r);
   }
@@ -76,7 +76,7 @@ std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement
         arrangement.sizes[r] == arrangement.sizes[r - 1])
       last = std::min(last, counts.back());
     for (int count = last; count >= first && found.size() < kMostCounts; --count) {
-      if (limits_.stopped()) return;
+      if (OutOfBudget()) return;
       counts.push_back(count);
       self(self, left - count * sequences, std::max(bound, Bound(arrangement, r, count)));
       counts.pop_back();

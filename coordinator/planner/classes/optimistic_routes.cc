@@ -8,6 +8,25 @@
 
 namespace medley {
 
+namespace {
+
+// The greatest number up to `most` that `may`, as all below it; 0: none else.
+template <typename May>
+int MostOf(int most, const May& may) {
+  int low = 0;
+  while (low < most) {
+    const int middle = low + (most - low + 1) / 2;
+    if (may(middle)) {
+      low = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
 Trips TripsOf(int micro_batches, int most_stages) {
   const int ways = (micro_batches - 1) / most_stages;
   return ways == 0 ? Trips{} : Trips{1 + ways, (micro_batches - 1) % most_stages};
@@ -51,9 +70,17 @@ double PlanKind::MostMicroBatches(const RouteShape& shape, double seconds) const
     most = std::min({most, 1 + (left + ahead) / pass, seconds / pass});
   }
   most = std::floor(most * kSameWorth);
+  // The most that its ways and first passes leave time for. Fewer first passes behind more ways may take less, but no fewer ways do.
   const int stages = static_cast<int>(shape.stages.size());
-  while (most > 1 && WayOf(shape, TripsOf(static_cast<int>(most), stages)) > seconds * kSameWorth) --most;
-  return most;
+  const auto in_time = [&](int micro_batches) {
+    return WayOf(shape, TripsOf(micro_batches, stages)) <= seconds * kSameWorth;
+  };
+  if (most <= 1 || in_time(static_cast<int>(most))) return most;
+  const int others = static_cast<int>(most) - 1;
+  const int ways = MostOf(others / stages, [&](int of) { return in_time(1 + of * stages); });
+  const int passes = MostOf(std::min(stages - 1, others - ways * stages),
+                            [&](int of) { return in_time(1 + ways * stages + of); });
+  return 1 + ways * stages + passes;
 }
 
 double PlanKind::SumsOf(const StageForm& stage) const {
