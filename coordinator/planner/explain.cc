@@ -331,7 +331,7 @@ std::string DescribeRows(const PlanningProblem& problem, const Plan& plan, UnitI
 }
 
 // What it brings that a unit cuts micro-batches into parts; empty: it does not.
-absl::StatusOr<std::string> DescribeParts(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
+absl::StatusOr<std::string> DescribeCut(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
   const int parts = plan.units[unit].exchange_parts;
   if (parts == 1) return std::string();
   Plan uncut = plan;
@@ -361,7 +361,7 @@ absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, co
   if (portrait.exchanging < 0) return std::string();
   ASSIGN_OR_RETURN(const std::vector<ReductionChoice> exchanges, ExchangesOf(problem, plan));
   const Unit& unit = plan.units[portrait.exchanging];
-  ASSIGN_OR_RETURN(const std::string parts, DescribeParts(problem, plan, portrait.exchanging));
+  ASSIGN_OR_RETURN(const std::string parts, DescribeCut(problem, plan, portrait.exchanging));
   std::string text = absl::StrCat(
       portrait.exchanging_devices, " sum and give each other activations and their gradients for ",
       Seconds(portrait.exchange_seconds), " of the step's ", Seconds(portrait.prediction.step_seconds), parts,

@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/techniques/memory_saving.h"
 
 namespace medley {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-
-constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
 
 // Pipelines with such devices at each stage, all alike.
 struct Attempt {

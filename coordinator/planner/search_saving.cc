@@ -13,7 +13,6 @@ namespace medley {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kOptimizerBytes = 2 * 4;  // m and v of an element
 constexpr double kRounding = 1e-9;
 // Ways to recompute that are looked at for one choice of splits: all of six units.
 constexpr size_t kMostWays = 729;

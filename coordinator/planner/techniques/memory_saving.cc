@@ -22,7 +22,6 @@ namespace {
 constexpr int kStartWeights[] = {1000, kMostOptimizerWeight};
 // Each goes through all units once; few are needed unless the rooms are as good as full.
 constexpr int kMostRounds = 100;
-constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
 constexpr double kRounding = 1e-9;
 constexpr size_t kNamed = 4;
 

@@ -46,6 +46,8 @@ constexpr int kFewestWindows = 2;
 constexpr Recompute kRecomputesByTime[kRecomputes] = {Recompute::kNone, Recompute::kAllButAttention,
                                                       Recompute::kLayers};
 
+constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
+
 // Bytes of host memory of `layers` layers that live there, of a device that has `share` of their width, if it has
 // all of their optimizer's state.
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers);
