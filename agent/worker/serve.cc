@@ -8,6 +8,7 @@
 #include "agent/worker/kernel_report.h"
 #include "agent/worker/task.h"
 #include "runtime/base/current_phase.h"
+#include "runtime/base/valid_utf8.h"
 #include "runtime/log/log.h"
 #include "runtime/wire/device_codec.h"
 #include "runtime/wire/validate.h"
@@ -50,7 +51,7 @@ LogFields FieldsOf(const v1::PrepareWorker& prepare) {
 
 void SetFinished(v1::Finished& finished, const absl::Status& status) {
   finished.set_code(static_cast<uint32_t>(status.raw_code()));
-  finished.set_message(std::string(status.message()));
+  finished.set_message(ValidUtf8(status.message()));  // which may quote what a file holds
 }
 
 int ServeKernels(MessageChannel& channel, const v1::Device& description) {

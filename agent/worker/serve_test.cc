@@ -298,6 +298,17 @@ TEST_CASE("a worker answers while it reads a checkpoint from a slow disk, and sa
   }
 }
 
+TEST_CASE("a worker that refuses a file says why, whatever bytes the file has") {
+  const TemporaryDirectory directory;
+  v1::TrainTask task = Task(directory, 3);
+  CHECK(Run(task).code() == 0);
+  task.mutable_spec()->set_steps(4);
+  const std::string checkpoint = CheckpointDirectory(Folder(directory), 3);
+  task.set_resume_from(checkpoint);
+  std::ofstream(checkpoint + "/manifest.json") << "{\"\xe9\xff\": \xe9}";
+  CheckRefused(Refused(task), absl::StatusCode::kDataLoss, {"manifest.json"});
+}
+
 TEST_CASE("a worker whose agent is silent for longer than the lease ends itself") {
   const TemporaryDirectory directory;
   Worker worker;
@@ -391,7 +402,9 @@ TEST_CASE("a run is not resumed with other data, and what continues another run 
   CHECK(Run(task).code() == 0);
 }
 
-TEST_CASE("a damaged checkpoint is DataLoss that names it, so that another can be taken") {
+TEST_CASE(
+    "a damaged checkpoint is DataLoss that names it, so that another can be taken, and one that is not seen "
+    "is not") {
   const TemporaryDirectory directory;
   v1::TrainTask task = Task(directory, 3);
   CHECK(Run(task).code() == 0);
@@ -404,7 +417,11 @@ TEST_CASE("a damaged checkpoint is DataLoss that names it, so that another can b
     std::filesystem::resize_file(checkpoint + "/segment-00002.safetensors", 1000);
   if (damage == "the manifest is gone") std::filesystem::remove(checkpoint + "/manifest.json");
   if (damage == "all is gone") std::filesystem::remove_all(checkpoint);
-  CheckRefused(Refused(task, 2), absl::StatusCode::kDataLoss, {"checkpoint " + checkpoint});
+  if (damage == "a segment is cut")
+    CheckRefused(Refused(task, 2), absl::StatusCode::kDataLoss, {"checkpoint " + checkpoint});
+  else
+    CheckRefused(Refused(task, 2), absl::StatusCode::kUnavailable,
+                 {"checkpoint " + checkpoint + " is not seen here", "must be shared"});
 }
 
 TEST_CASE("a checkpoint directory that cannot be written is found when the job is launched") {
