@@ -1,4 +1,8 @@
-"""The packages, built for the tests, and what is in one of them."""
+#!/usr/bin/env python3
+"""The packages, built for the tests, and what is in one of them.
+
+    packages.py ARCHIVE     builds them and puts them into a tar file, from which each test takes them
+"""
 import hashlib
 import io
 import os
@@ -16,6 +20,7 @@ import run_cases  # noqa: E402,F401
 
 PROGRAMS = {"medley": "cli", "medley-coordinator": "coordinator/daemon", "medley-agent": "agent/daemon",
             "medley-worker": "agent/worker"}
+ARCHIVE = os.path.join(HERE, "packages.tar")
 EPOCH = 1767225600  # of all packages here: the first second of 2026
 
 
@@ -74,8 +79,25 @@ def build(output, binaries, *options, **environment):
     done = run_build(output, binaries, *options, **environment)
     if done.returncode != 0:
         raise AssertionError("build.sh ended with %d:\n%s%s" % (done.returncode, done.stdout, done.stderr))
-    packages = [Package(path) for path in done.stdout.split()]
-    return {package.fields["Package"]: package for package in packages}
+    return by_name(done.stdout.split())
+
+
+def by_name(paths):
+    return {package.fields["Package"]: package for package in map(Package, paths)}
+
+
+def build_all(directory):
+    """Packages by name, of the programs in `directory`/programs."""
+    binaries = os.path.join(directory, "programs")
+    return build(os.path.join(directory, "packages"), binaries, "--version", says_version(binaries) + "+test")
+
+
+def unpack(directory):
+    """The same from ARCHIVE."""
+    folder = os.path.join(directory, "packages")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder)
+    return by_name(os.path.join(folder, name) for name in sorted(os.listdir(folder)))
 
 
 def fields_of(message):
@@ -89,7 +111,7 @@ def fields_of(message):
 
 
 class PackagesTest(unittest.TestCase):
-    """The packages of these programs, and their content in one tree; built once for all classes."""
+    """The packages of these programs, and their content in one tree; built once for all tests where Bazel runs them."""
 
     maxDiff = None
     directory = None
@@ -103,10 +125,24 @@ class PackagesTest(unittest.TestCase):
         unittest.addModuleCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
         cls.binaries = programs(os.path.join(cls.directory, "programs"))
         cls.version = says_version(cls.binaries) + "+test"
-        cls.packages = build(os.path.join(cls.directory, "packages"), cls.binaries, "--version", cls.version)
+        given = "MEDLEY_BINARIES" in os.environ
+        cls.packages = build_all(cls.directory) if given else unpack(cls.directory)
         cls.root = os.path.join(cls.directory, "root")
         for package in cls.packages.values():
             subprocess.check_call(["dpkg-deb", "--extract", package.path, cls.root])
 
     def path(self, name):
         return os.path.join(self.root, name)
+
+
+def main(archive):
+    with tempfile.TemporaryDirectory() as directory:
+        programs(os.path.join(directory, "programs"))
+        made = build_all(directory)
+        with tarfile.open(archive, "w") as tar:
+            for package in made.values():
+                tar.add(package.path, os.path.basename(package.path))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
