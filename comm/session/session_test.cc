@@ -302,7 +302,6 @@ TEST_CASE("a thousand sessions that come and go leave no descriptor behind") {
     REQUIRE(sessions.ranks.size() == 2);
     REQUIRE_ALL_OK(sessions.Connect());
     if (cycle % 2 == 0) {
-      const absl::Time both = Now();
       std::thread other([&] { sessions.ranks[1]->Close(Soon()); });
       sessions.ranks[0]->Close(Soon());
       other.join();

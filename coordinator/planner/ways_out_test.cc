@@ -113,47 +113,47 @@ void Compare(uint64_t first_seed, uint64_t end_seed, const RandomProblemOptions&
 
 TEST_CASE("if any combination fits one is found, and it is the fastest of all", "[property]") {
   Compared compared;
-  Compare(0, 700, kAlone, Expected::kFastest, compared);
-  CHECK(compared.found > 80);
-  CHECK(compared.none > 50);
-  CHECK(compared.recomputing > 30);
-  CHECK(compared.sharding > 30);
-  CHECK(compared.both > 10);
-  CHECK(compared.replicated > 5);
+  Compare(0, 350, kAlone, Expected::kFastest, compared);
+  CHECK(compared.found > 40);
+  CHECK(compared.none > 25);
+  CHECK(compared.recomputing > 15);
+  CHECK(compared.sharding > 15);
+  CHECK(compared.both > 5);
+  CHECK(compared.replicated > 2);
 }
 
 TEST_CASE("so it is where layers may live in host memory", "[property]") {
   Compared compared;
-  for (uint64_t seed = 2000; seed < 2300; ++seed) {
+  for (uint64_t seed = 2000; seed < 2150; ++seed) {
     CAPTURE(seed);
     PlanningProblem problem = DeepProblem(seed, 2, 0.8);
     AddCopies(seed, problem);
     if (!FitsWithoutSharing(problem)) CompareOne(problem, Expected::kFastest, 1200, compared);
   }
-  CHECK(compared.found > 90);
-  CHECK(compared.none > 30);
-  CHECK(compared.windows > 60);
-  CHECK(compared.several_windows > 15);
-  CHECK(compared.windows_and_more > 20);
-  CHECK(compared.hosts > 20);
+  CHECK(compared.found > 45);
+  CHECK(compared.none > 15);
+  CHECK(compared.windows > 30);
+  CHECK(compared.several_windows > 7);
+  CHECK(compared.windows_and_more > 10);
+  CHECK(compared.hosts > 10);
 }
 
 TEST_CASE("where plans fit that save nothing, one that saves is chosen if it is faster", "[property]") {
   Compared compared;
-  for (uint64_t seed = 3000; seed < 3100; ++seed) {
+  for (uint64_t seed = 3000; seed < 3050; ++seed) {
     CAPTURE(seed);
     PlanningProblem problem = DeepProblem(seed, 2, 1.2);
     AddCopies(seed, problem);
     CompareOne(problem, Expected::kFastest, 500, compared);
   }
-  for (uint64_t seed = 3200; seed < 3320; ++seed) {
+  for (uint64_t seed = 3200; seed < 3260; ++seed) {
     CAPTURE(seed);
     CompareOne(TightProblem(seed, kAlone), Expected::kFastest, 200, compared);
   }
-  CHECK(compared.kept > 5);
+  CHECK(compared.kept > 2);
   CHECK(compared.proven > compared.kept / 2);
-  CHECK(compared.faster > 5);
-  CHECK(compared.windows > 5);
+  CHECK(compared.faster > 2);
+  CHECK(compared.windows > 2);
 }
 
 TEST_CASE("where devices slow each other down a way out is found, too, if there is any", "[property]") {
@@ -162,8 +162,8 @@ TEST_CASE("where devices slow each other down a way out is found, too, if there 
   options.hosts = RandomHosts::kSometimesShared;
   options.slowdowns = RandomSlowdowns::kSometimes;
   Compared compared;
-  Compare(1000, 1300, options, Expected::kNoFasterThanAll, compared);
-  CHECK(compared.found > 20);
+  Compare(1000, 1150, options, Expected::kNoFasterThanAll, compared);
+  CHECK(compared.found > 10);
 }
 
 // Devices of one host on which recomputing and sharing the optimizer's state each save something.
@@ -251,7 +251,7 @@ TEST_CASE("where memory keeps nothing from fitting nothing is saved but by repli
 
 TEST_CASE("pipelines that recompute or share the optimizer's state get an order of their own, too") {
   int listed = 0;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     PlanningProblem problem = TightProblem(seed, kAlone);
     if (FitsWithoutSharing(problem)) continue;
@@ -271,7 +271,7 @@ TEST_CASE("pipelines that recompute or share the optimizer's state get an order 
 
 TEST_CASE("a search that is cut short finds what fits, and says that it was cut") {
   int cut_short = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < 180; ++seed) {
     CAPTURE(seed);
     const PlanningProblem problem = TightProblem(seed, kAlone);
     if (FitsWithoutSharing(problem)) continue;
@@ -285,7 +285,7 @@ TEST_CASE("a search that is cut short finds what fits, and says that it was cut"
       ++cut_short;
     }
   }
-  CHECK(cut_short > 5);
+  CHECK(cut_short > 2);
 }
 
 }  // namespace
