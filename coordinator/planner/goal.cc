@@ -78,7 +78,9 @@ int FewestDevices(PlanningProblem problem, const ChosenPlan& known, int fails, c
 }
 
 // Why nothing fits that the constraints allow: which of them is in the way, and what there is without it.
-absl::Status WhyNothing(const PlanningProblem& problem, const SearchLimits& limits) {
+// `refusal` where planning without them ends at a limit, so that this is not known.
+absl::Status WhyNothing(const absl::Status& refusal, const PlanningProblem& problem,
+                        const SearchLimits& limits) {
   const double most_price = problem.constraints.most_price_per_hour;
   const int most_devices = problem.constraints.most_devices;
   const std::string price_given = absl::StrCat("constraints.most_price_per_hour: ", Price(most_price)),
@@ -94,6 +96,7 @@ absl::Status WhyNothing(const PlanningProblem& problem, const SearchLimits& limi
                        ", the cheapest plan that was found costs ",
                        Price(CheapestPrice(wider, *found, most_price, limits)), " an hour"));
     }
+    if (absl::IsDeadlineExceeded(found.status())) return refusal;
   }
   wider.constraints = problem.constraints;
   wider.constraints.most_devices = 0;
@@ -106,9 +109,11 @@ absl::Status WhyNothing(const PlanningProblem& problem, const SearchLimits& limi
                        most_price > 0 ? absl::StrCat(" with ", price_given) : "",
                        ", the smallest plan that was found has ", fewest));
     }
+    if (absl::IsDeadlineExceeded(found.status())) return refusal;
   }
   wider.constraints.most_price_per_hour = 0;
   const absl::StatusOr<ChosenPlan> found = ChoosePlan(wider, limits);
+  if (absl::IsDeadlineExceeded(found.status())) return refusal;
   RETURN_IF_ERROR(found.status());
   return absl::ResourceExhaustedError(absl::StrCat(
       price_given, ", ", devices_given, "; nothing fits with either, the fastest plan without them has ",
@@ -128,7 +133,7 @@ template <typename Planned>
 absl::StatusOr<Planned> Explained(absl::StatusOr<Planned> planned, const PlanningProblem& problem,
                                   const SearchLimits& limits) {
   if (absl::IsResourceExhausted(planned.status()) && problem.constraints.limit_devices())
-    return WhyNothing(problem, limits);
+    return WhyNothing(planned.status(), problem, limits);
   return planned;
 }
 

@@ -131,8 +131,10 @@ void KeepRunning(const PlanningProblem& problem, const Plan& running, double sec
   const bool is_as_fast = std::abs(seconds - chosen.step_seconds) <= kRounding * chosen.step_seconds;
   // Proofs are of named schedules, and what is faster than a proven plan is of no kind that was searched.
   chosen.proven_optimal = chosen.proven_optimal && is_as_fast && !is_listed;
-  if (is_listed && !was_listed)
+  if (is_listed && !was_listed) {
     chosen.lower_bound_seconds = std::min(chosen.lower_bound_seconds, WorkSeconds(problem));
+    chosen.bound_under_1f1b_alone = false;
+  }
   chosen.lower_bound_seconds = std::min(chosen.lower_bound_seconds, seconds);
   // What was said of the other plan's order holds of one that is as fast without.
   if (is_listed) {

@@ -49,7 +49,7 @@ class Search {
   absl::StatusOr<ChosenPlan> RunFrom(const ChosenPlan& kept, const std::vector<PredictedPlan>& pipelines);
 
   // Whether memory kept Run from any plan that would else have been worth looking at.
-  bool memory_binds() const { return bounds_.memory_binds(); }
+  bool memory_binds() const;
   // What Run has spent, in simulated instructions.
   int64_t SpentInstructions() const;
 

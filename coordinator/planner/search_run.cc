@@ -70,6 +70,12 @@ Search::Search(const PlanningProblem& problem, const PlanningProblem& simulated,
     holds_a_block_.push_back(HoldsABlock(c));
 }
 
+// Devices that hold no block are in no list, so no bound has looked at them.
+bool Search::memory_binds() const {
+  return bounds_.memory_binds() ||
+         std::find(holds_a_block_.begin(), holds_a_block_.end(), false) != holds_a_block_.end();
+}
+
 absl::StatusOr<ChosenPlan> Search::RunFrom(const ChosenPlan& kept,
                                            const std::vector<PredictedPlan>& pipelines) {
   is_kept_best_ = true;
@@ -93,9 +99,11 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   if (best_.plan.units.empty()) {
     if (limits_.stopped()) return absl::CancelledError("planning was stopped before it had found a plan");
     if (unfinished_bound < kInfinity) {
+      const MemoryShortage shortage = Shortage();
       return absl::DeadlineExceededError(absl::StrCat(
           "planning ended at its limit before it had found a plan that fits; whether one does is not known (",
-          device_lists_, " ways to form routes of ", problem_.devices.size(), " devices were looked at)"));
+          device_lists_, " ways to form routes of ", problem_.devices.size(), " devices were looked at",
+          shortage.bytes > 0 ? absl::StrCat("; ", DescribeShortage(tables_, shortage)) : "", ")"));
     }
     if (problem_.constraints.limit_devices())
       return absl::ResourceExhaustedError("none fits on devices that the constraints allow");

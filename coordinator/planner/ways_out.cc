@@ -209,10 +209,9 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const ab
   }
   if (!best && limits.stopped())
     return absl::CancelledError("planning was stopped before it had found a plan");
-  if (!best && absl::IsDeadlineExceeded(refusal)) return refusal;
   if (!best) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(shortage.message(), DescribeNeeds(problem), found.unmeasured));
+    return absl::Status(refusal.code(),
+                        absl::StrCat(refusal.message(), DescribeNeeds(problem), found.unmeasured));
   }
   ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, best->plan));
   std::vector<std::string> techniques;

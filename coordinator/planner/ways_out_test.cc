@@ -166,6 +166,23 @@ TEST_CASE("where devices slow each other down a way out is found, too, if there 
   CHECK(compared.found > 10);
 }
 
+TEST_CASE("a device that holds a block only if memory is saved counts in what is proven") {
+  Compared compared;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    PlanningProblem problem = TightProblem(seed, AlikeDevices(2));
+    problem.shape.global_batch_sequences = 4;
+    problem.devices[0].room = {.memory = GiB(1)};
+    for (Bytes memory = GiB(1); memory > Bytes{1000}; memory = Bytes{memory.value * 4 / 5}) {
+      problem.devices[1].room = {.memory = memory};
+      if (FitsWithoutSharing(OnDevices(problem, {1}))) continue;
+      CAPTURE(seed, memory.value);
+      CompareOne(problem, Expected::kFastest, 600, compared);
+    }
+  }
+  CHECK(compared.kept > 10);
+  CHECK(compared.faster > 10);
+}
+
 // Devices of one host on which recomputing and sharing the optimizer's state each save something.
 PlanningProblem TwoDevices(Bytes memory) {
   PlanningProblem problem = RandomProblem(1, AlikeDevices(2));

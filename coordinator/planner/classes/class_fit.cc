@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/planner/classes/host_layers.h"
+#include "coordinator/planner/classes/plan_by_class.h"
 #include "coordinator/planner/classes/stage_table.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/planner/techniques/sharing.h"
@@ -82,7 +83,8 @@ class Fitting {
   // Of each number of stages, on the first of `units`, as many side by side as there are routes.
   bool FitsOn(StageTable& table, const std::vector<int>& units, int routes) {
     const PlanConstraints& allowed = problem_.constraints;
-    int most_stages = std::min(problem_.shape.model.blocks(), static_cast<int>(units.size()) / routes);
+    int most_stages = std::min(
+        {problem_.shape.model.blocks(), static_cast<int>(units.size()) / routes, kMostStagesByClasses});
     if (allowed.max_stages > 0) most_stages = std::min(most_stages, allowed.max_stages);
     most_layers_.clear();
     double price_per_hour = 0;

@@ -30,7 +30,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Stages of routes that are searched, and of those that are bounded: where more exist no more is known than that devices compute.
-constexpr int kMostStages = 48, kMostBoundedStages = 128;
+constexpr int kMostBoundedStages = 128;
 constexpr double kAlike = 1e-3;
 // By how much more twice as many replicas are taken to be slower than they are estimated.
 constexpr double kMoreReplicas = 0.01;
@@ -116,7 +116,7 @@ class Planning {
     tables_.clear();
     const PlanConstraints& allowed = problem_.constraints;
     const int devices = static_cast<int>(problem_.devices.size());
-    most_stages_ = std::min(MostStagesOf(problem_), kMostStages);
+    most_stages_ = std::min(MostStagesOf(problem_), kMostStagesByClasses);
     most_routes_ = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
     LookAtZones();
     TryAll(classes_);
@@ -453,7 +453,8 @@ class Planning {
   std::vector<RouteCount> RangesTo(int most_routes) const {
     std::vector<RouteCount> ranges;
     const int devices = static_cast<int>(problem_.devices.size());
-    for (int64_t most = std::max(1, devices / kMostStages), least = 1; least <= most_routes; most *= 4) {
+    for (int64_t most = std::max(1, devices / kMostStagesByClasses), least = 1; least <= most_routes;
+         most *= 4) {
       ranges.push_back({static_cast<int>(least), static_cast<int>(std::min<int64_t>(most, most_routes))});
       least = most + 1;
     }

@@ -6,6 +6,9 @@
 
 namespace medley {
 
+// Pipelines of so many stages at most are searched.
+inline constexpr int kMostStagesByClasses = 48;
+
 struct PlanByClass {
   Plan plan;
   double step_seconds = 0;         // AlikeRoutePredictor
