@@ -1,6 +1,7 @@
 #include "runtime/base/available_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -34,10 +35,12 @@ std::optional<int64_t> NumberIn(const fs::path& path) {
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  const char* given_back;  // in memory.stat: of the usage, what the kernel gives back rather than kills
+  std::array<const char*, 2>
+      given_back;  // in memory.stat: of the usage, what the kernel gives back rather than kills
 };
-constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kVersion1 = {
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
 struct Limit {
   int64_t bytes = 0;
@@ -51,7 +54,9 @@ void AddLimits(fs::path folder, const fs::path& top, const GroupFiles& files, st
     const std::optional<int64_t> limit = NumberIn(folder / files.limit);
     if (limit.has_value()) {
       const int64_t usage = NumberIn(folder / files.usage).value_or(0);
-      const int64_t given_back = NumberOf(folder / "memory.stat", files.given_back).value_or(0);
+      int64_t given_back = 0;
+      for (const char* name : files.given_back)
+        given_back += NumberOf(folder / "memory.stat", name).value_or(0);
       limits.push_back({*limit, std::max<int64_t>(0, *limit - std::max<int64_t>(0, usage - given_back))});
     }
     if (folder == top) return;

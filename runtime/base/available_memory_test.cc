@@ -53,8 +53,8 @@ TEST_CASE(
   host.Write("sys/fs/cgroup/pod/memory.max", GiB(64));
   host.Write("sys/fs/cgroup/pod/memory.current", GiB(20));
   CHECK(AvailableHostMemory(host.root()) == GiB(44));
-  host.Write("sys/fs/cgroup/pod/memory.stat",
-             "active_file 5\ninactive_file " + std::to_string(GiB(8).value) + "\n");
+  host.Write("sys/fs/cgroup/pod/memory.stat", "anon 5\nactive_file " + std::to_string(GiB(3).value) +
+                                                  "\ninactive_file " + std::to_string(GiB(5).value) + "\n");
   CHECK(AvailableHostMemory(host.root()) == GiB(52));
   CHECK(TotalHostMemory(host.root()) == GiB(64));
   // The group itself has less.
