@@ -452,7 +452,7 @@ TEST_CASE("what the coordinator itself says is not taken for its absence") {
   CHECK(outcome.code == 1);
   CHECK(outcome.err == "medley: no job x\n");
   // The fake knows nothing of this command.
-  CHECK_THAT(Ask(coordinator, {"links"}).err,
+  CHECK_THAT(Ask(coordinator, {"drain", "a"}).err,
              Catch::Contains("is no coordinator, or one of another version"));
 }
 
@@ -690,7 +690,7 @@ TEST_CASE("what plans, measures or copies ends when it has ended, or by a timeou
     const absl::Duration most = call.front() == "plan"    ? absl::Minutes(35)
                                 : call.front() == "links" ? absl::Hours(1)
                                                           : absl::Minutes(5);
-    CHECK(*coordinator.limit() <= most);
+    CHECK(*coordinator.limit() <= most * 1.01);  // gRPC sends it rounded up
     CHECK(*coordinator.limit() > most - absl::Minutes(5));
   }
   // Not what answers at once.

@@ -70,16 +70,20 @@ class Agents final : public v1::Agent::CallbackService {
    public:
     Following(Agents& agents, const v1::StartRequest& request)
         : agents_(agents), task_id_(request.task_id()), events_(agents.script_(request)) {
-      StartSendInitialMetadata();
-      MutexLock lock(agents_.mutex_);
-      agents_.open_.insert(this);
-      if (agents_.breaks > 0) {
-        --agents_.breaks;
-        finished_ = true;
-        Finish({grpc::StatusCode::UNAVAILABLE, "the connection broke"});
-        return;
+      {
+        MutexLock lock(agents_.mutex_);
+        agents_.open_.insert(this);
+        if (agents_.breaks > 0) {
+          --agents_.breaks;
+          breaks_ = finished_ = true;
+        }
+        GoOn();
       }
-      GoOn();
+      StartSendInitialMetadata();
+    }
+    // Not before the agent's answer has gone off.
+    void OnSendInitialMetadataDone(bool) override {
+      if (breaks_) Finish({grpc::StatusCode::UNAVAILABLE, "the connection broke"});
     }
     void OnWriteDone(bool) override {
       MutexLock lock(agents_.mutex_);
@@ -119,7 +123,7 @@ class Agents final : public v1::Agent::CallbackService {
     const std::string task_id_;
     const std::vector<v1::WorkerEvent> events_;
     size_t next_ = 0;
-    bool writing_ = false, finished_ = false, cancelled_ = false;
+    bool writing_ = false, finished_ = false, cancelled_ = false, breaks_ = false;
   };
 
   const Script script_;
