@@ -404,9 +404,11 @@ TEST_CASE("who waits for a change of a job that is deleted is told that it is no
   Desk desk;
   REQUIRE(desk.journal.Apply(desk.id, JobEvent::kCancelled, "enough").ok());
   const uint64_t now = desk.journal.AwaitChange(desk.id, 0, absl::InfiniteFuture()).version;
-  std::thread deleter([&] { CHECK(desk.journal.Delete(desk.id).ok()); });
+  absl::Status deleted;
+  std::thread deleter([&] { deleted = desk.journal.Delete(desk.id); });
   CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()).version == 0);
   deleter.join();
+  CHECK(deleted.ok());
   CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()).version == 0);
   CHECK(absl::IsNotFound(desk.journal.Get(desk.id).status()));
   CHECK(desk.journal.Kept() == 0);

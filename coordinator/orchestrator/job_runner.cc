@@ -295,6 +295,10 @@ RunOutcome JobRunner::Run() {
   const absl::StatusOr<TrainingSpec> training = ResolveSpec(*spec, job_id_);
   if (!training.ok()) return refuse(training.status());
   if (const absl::Status allowed = RefuseEmulated(job->spec()); !allowed.ok()) return refuse(allowed);
+  if (job->shape().empty()) {
+    // Submitted under an older version: by this, devices are found that suit it when it is started again.
+    (void)services_.journal.Change(job_id_, [&](v1::Job& j) { j.set_shape(ShapeKey(*training)); });
+  }
 
   const Measurement::Result measured = Measure(*spec, *training);
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);

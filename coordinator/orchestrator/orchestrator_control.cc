@@ -73,7 +73,10 @@ absl::StatusOr<v1::Job> Orchestrator::Hold(const v1::HoldJobRequest& request) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job.id(), " is ", NameOf(life.state), "; only one that waits can be held"));
   }
-  if (job.held() == request.hold()) return job;
+  if (job.held() == request.hold()) {
+    RETURN_IF_ERROR(journal_.CheckKept(job.id()));
+    return job;
+  }
   RETURN_IF_ERROR(journal_.Change(job.id(), [&](v1::Job& j) { j.set_held(request.hold()); }).status());
   journal_.SetWait(job.id(),
                    request.hold() ? absl::StrCat("held; `medley release ", job.id(), "` lets it go") : "");

@@ -44,8 +44,9 @@ absl::StatusOr<std::vector<YamlOverride>> OverridesOf(const std::string& prefix,
     if (equals == absl::string_view::npos || !absl::StartsWith(entry, prefix)) continue;
     const std::string name(entry.substr(0, equals));
     const absl::string_view value = entry.substr(equals + 1);
-    const FieldDescriptor* const field =
-        type.FindFieldByName(absl::AsciiStrToLower(name.substr(prefix.size())));
+    const std::string field_name = absl::AsciiStrToLower(name.substr(prefix.size()));
+    if (type.IsReservedName(field_name)) continue;  // a field of before, as in a file
+    const FieldDescriptor* const field = type.FindFieldByName(field_name);
     if (field != nullptr && name == VariableOf(prefix, *field)) {
       const bool is_text = field->type() == FieldDescriptor::TYPE_STRING && !field->is_repeated();
       overrides.push_back({.path = field->name(),

@@ -69,7 +69,7 @@ TEST_CASE(
   const TemporaryDirectory directory;
   v1::AgentConfig config;
   const std::string old = directory.Write("agent.yaml", "work_directory: /var/lib/medley/agent\nname: a\n");
-  REQUIRE(Read(old, {}, &config).ToString() == "OK");
+  REQUIRE(Read(old, {"MEDLEY_AGENT_WORK_DIRECTORY=/tmp"}, &config).ToString() == "OK");
   CHECK(config.name() == "a");
   CHECK_THAT(Refusal(directory.Write("other.yaml", "work_folder: /var/lib/medley/agent\n"), {}),
              Catch::Contains("work_folder: unknown key"));
