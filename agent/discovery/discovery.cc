@@ -117,6 +117,8 @@ absl::Status CompleteReal(v1::Device& device, const Backend& backend, const std:
   device.set_kind(nature.kind);
   SetComputes(nature.computes, device);
   if (!device.has_memory_bytes()) device.set_memory_bytes(static_cast<uint64_t>(nature.memory.value));
+  const auto largest_buffer = static_cast<uint64_t>(nature.largest_buffer.value);
+  if (largest_buffer < device.memory_bytes()) device.set_largest_buffer_bytes(largest_buffer);
   return absl::OkStatus();
 }
 
@@ -167,6 +169,7 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
           absl::StrCat(field, ".backend: \"", device.backend(), "\" is none of: ", known));
     }
     device.set_emulated(false);
+    device.clear_largest_buffer_bytes();
     const bool emulated = device.backend() == "emulated";
     if (!device.profile().empty() && !emulated) {
       return absl::InvalidArgumentError(

@@ -54,7 +54,7 @@ TEST_CASE(
                           },
                       .nature =
                           [](const DeviceDescription&) {
-                            return DeviceNature{"Fast 9000", {.bf16 = true}, GiB(3)};
+                            return DeviceNature{"Fast 9000", {.bf16 = true}, GiB(3), false, GiB(2)};
                           }});
   std::vector<v1::Device> devices = DiscoverDevices(backends);
   REQUIRE(devices.size() == 2);
@@ -69,6 +69,9 @@ TEST_CASE(
   CHECK((*complete)[1].computes_bf16());
   CHECK((*complete)[1].memory_bytes() == uint64_t{9} << 30);
   CHECK((*complete)[2].memory_bytes() == uint64_t{3} << 30);
+  CHECK((*complete)[0].largest_buffer_bytes() == 0);
+  CHECK((*complete)[1].largest_buffer_bytes() == uint64_t{2} << 30);
+  CHECK((*complete)[2].largest_buffer_bytes() == uint64_t{2} << 30);
   // Where both had the processor's cores they would be predicted to slow each other down.
   CHECK((*complete)[0].cores_size() >= 1);
   CHECK((*complete)[1].cores().empty());
@@ -79,12 +82,16 @@ TEST_CASE(
   CHECK_THAT(std::string(refused.status().message()),
              Catch::Contains("devices[2] (configured).cores: must not be given, for Fast 9000"));
   backends.back().nature = [](const DeviceDescription&) {
-    return DeviceNature{"Fast 9000", {}, GiB(3), /*on_cores=*/true};
+    return DeviceNature{"Fast 9000", {}, GiB(3), /*on_cores=*/true, GiB(3)};
   };
+  devices[2].set_largest_buffer_bytes(1);
   const auto on_cores = CompleteDevices(devices, backends);
   REQUIRE(on_cores.status().ToString() == "OK");
   CHECK((*on_cores)[1].cores_size() == (*complete)[0].cores_size());
   CHECK((*on_cores)[2].cores_size() == 1);
+  // Of a device with no more memory than that it is no limit.
+  CHECK((*on_cores)[1].largest_buffer_bytes() == uint64_t{3} << 30);
+  CHECK((*on_cores)[2].largest_buffer_bytes() == 0);
 }
 
 TEST_CASE("devices of equal make are of one kind, others are not") {

@@ -60,7 +60,8 @@ class Sharding {
   }
 
   // What was proven of plans that share nothing holds of all where none of several routes could be faster if all devices together
-  // updated whatever one of them holds, half of what sums take hid behind forwards, and memory were enough for what sharing leaves of it.
+  // updated whatever one of them holds, half of what sums take hid behind forwards, and memory were enough for what sharing leaves of it,
+  // in buffers of any size.
   void Bound() {
     if (chosen_.lower_bound_seconds <= 0 || problem_.devices.size() < 2 ||
         problem_.constraints.max_routes == 1)
@@ -73,6 +74,7 @@ class Sharding {
       device.norm_seconds_per_parameter = OfAllTogether(&DeviceCost::norm_seconds_per_parameter);
       device.update_seconds_per_parameter = OfAllTogether(&DeviceCost::update_seconds_per_parameter);
       device.room.memory += shared;
+      device.room.largest_buffer = {};  // parts that are shared are smaller
     }
     const absl::StatusOr<ChosenPlan> bound =
         Search(relaxed, SearchSpace{.min_routes = 2}, limits_.OfComparison()).Run();

@@ -21,7 +21,8 @@ std::string ShortageOf(const PlanningProblem& problem, const Plan& plan) {
     const Bytes lacks = memory.total() - LeftFor(memory, room);
     if (lacks <= most) continue;
     most = lacks;
-    text = absl::StrCat(DeviceOf(plan, rank), " would lack ", FormatBytes(lacks), " of memory");
+    text = absl::StrCat(DeviceOf(plan, rank), " would lack ", FormatBytes(lacks),
+                        lacks == BufferExcess(memory, room) ? " in its largest buffer" : " of memory");
   }
   return text;
 }

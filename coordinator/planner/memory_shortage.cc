@@ -110,6 +110,12 @@ MemoryShortage LeastShortage(SearchTables& tables, int min_stages, int max_stage
   return least.device_class < 0 ? MemoryShortage() : least;
 }
 
+std::string DescribeLimit(const DeviceRoom& room) {
+  const std::string memory = FormatBytes(room.memory);
+  if (room.largest_buffer == Bytes{0}) return memory;
+  return absl::StrCat(memory, ", ", FormatBytes(room.largest_buffer), " in one buffer");
+}
+
 std::string DescribeShortage(const SearchTables& tables, const MemoryShortage& shortage) {
   if (shortage.device_class < 0 || shortage.bytes <= 0) {
     return absl::StrCat("no plan of this kind: ", tables.problem().devices.size(), " devices, ",
@@ -121,7 +127,7 @@ std::string DescribeShortage(const SearchTables& tables, const MemoryShortage& s
       "no plan fits the devices' memory: the best of the attempts, ",
       shortage.routes > 1 ? absl::StrCat(shortage.routes, " pipelines of ") : "a pipeline of ",
       shortage.stages, " with micro-batch ", tables.problem().micro_batch_sizes[0], ", lacks ",
-      FormatBytes({shortage.bytes}), " on ", device.name, " (limit ", FormatBytes(device.room.memory),
+      FormatBytes({shortage.bytes}), " on ", device.name, " (limit ", DescribeLimit(device.room),
       ") for blocks ", shortage.blocks.first.value(), "-", shortage.blocks.end - 1);
 }
 

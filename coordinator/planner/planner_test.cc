@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -75,6 +76,34 @@ TEST_CASE("so it is where batches are large enough for routes of unlike micro-ba
   }
   CHECK(compared > 60);
   CHECK(unlike_sizes > 3);
+}
+
+TEST_CASE("so it is where some devices refuse buffers for the parameters of all blocks", "[property]") {
+  int compared = 0, refused = 0, bound = 0;
+  for (uint64_t seed = 6000; seed < 6080; ++seed) {
+    CAPTURE(seed);
+    PlanningProblem problem = RandomProblem(seed, {.memory = RandomMemory::kPlenty});
+    const absl::StatusOr<ChosenPlan> free = ChoosePlan(problem);
+    REQUIRE(free.ok());
+    std::mt19937_64 random(seed);
+    const auto whole = static_cast<double>(4 * ModelElements(problem.shape.model));
+    for (DeviceCost& device : problem.devices) {
+      const double share = std::uniform_real_distribution<double>(0.4, 1.4)(random);
+      if (share < 1) device.room.largest_buffer = {static_cast<int64_t>(share * whole)};
+    }
+    CompareWithBruteForce(problem, SameKind::kAllOrders, 40'000, compared);
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+    if (!chosen.ok()) {
+      ++refused;
+      CHECK_THAT(std::string(chosen.status().message()),
+                 Catch::Contains("lacks ") && Catch::Contains(" in one buffer)"));
+    } else if (chosen->step_seconds > free->step_seconds * (1 + 1e-9)) {
+      ++bound;
+    }
+  }
+  CHECK(compared > 30);
+  CHECK(refused > 2);
+  CHECK(bound > 5);
 }
 
 TEST_CASE("the chosen plan is as fast as the best of all plans of up to 8 devices of few kinds",

@@ -227,11 +227,12 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
   key = (key * kDtypes + static_cast<int64_t>(stage.activations)) * kDtypes +
         static_cast<int64_t>(stage.narrowest);
   key = (key * 3 + static_cast<int64_t>(stage.optimizer)) * kDtypes + static_cast<int64_t>(stage.before);
-  // Whose they are, from 1; 0: any device's. What is recomputed depends on the room there is.
+  // Whose they are, from 1; 0: any device's. What is recomputed depends on the room there is, and
+  // what a buffer that is too large counts for does, too.
   const DeviceRoom& room = Cost(stage.device_class).room;
   const bool rounds = stage.activations == Dtype::kF32 && room.copy_bytes_per_parameter > 0;
   const bool any_device = ranks_.empty() && !saving_.recomputes && !saving_.homes_layers && !rounds &&
-                          room.workspace_by_size.empty();
+                          room.workspace_by_size.empty() && room.largest_buffer == Bytes{0};
   const int needs = any_device ? 0 : stage.device_class + 1;
   key = key * (static_cast<int64_t>(classes_.size()) + 1) + needs;
   const StageNeeds*& known = needs_by_stage_[key];

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/chosen_order.h"
 #include "coordinator/planner/chosen_parts.h"
+#include "coordinator/planner/memory_shortage.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
 #include "runtime/base/status_macros.h"
@@ -119,7 +120,7 @@ std::string DescribeNeed(const PlanningProblem& whole, const std::string& techni
   const DeviceCost& device = search.DeviceOf(shortage.device_class);
   const Bytes limit = device.room.memory;
   return absl::StrCat("; ", technique, shortage.bytes > 0 ? " it needs " : " it would fit, and need ",
-                      FormatBytes(limit + Bytes{shortage.bytes}), " of ", FormatBytes(limit), " on ",
+                      FormatBytes(limit + Bytes{shortage.bytes}), " of ", DescribeLimit(device.room), " on ",
                       device.name, " for blocks ", shortage.blocks.first.value(), "-",
                       shortage.blocks.end - 1);
 }

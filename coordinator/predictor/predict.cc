@@ -59,7 +59,7 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
 }  // namespace
 
 Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory) {
-  return memory.total() + room.memory - LeftFor(memory, room);
+  return memory.total() + room.WorkspaceFor(memory.micro_batch_sequences) + room.CopiesOf(memory.multiplied);
 }
 
 DeviceRoom RoomOf(const DeviceCost& device, const ModelConfig& model, const ModelShare& share) {

@@ -649,6 +649,9 @@ TEST_CASE("memory is the model's, with the ops' workspace and copies") {
   const RankPrediction& unit = prediction->ranks[0];
   CHECK(unit.peak_memory == unit.memory.total() + Bytes{1000 + 2 * unit.memory.multiplied});
   CHECK(unit.memory_limit == GiB(1));
+  // Whether a buffer is too large changes nothing of it.
+  problem.devices[0].room.largest_buffer = {1};
+  CHECK(PredictStep(problem, Replicas(4, {2}))->ranks[0].peak_memory == unit.peak_memory);
 }
 
 TEST_CASE("a unit with two ranges passes a micro-batch twice, and its messages with it") {

@@ -188,6 +188,7 @@ std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::ve
   cost.update_seconds_per_parameter = profile.update_seconds_per_parameter;
   cost.norm_seconds_per_parameter = profile.norm_seconds_per_parameter;
   cost.room.memory = device.description.memory_limit;
+  cost.room.largest_buffer = device.description.largest_buffer;
   cost.room.workspace = profile.workspace;
   cost.room.copy_bytes_per_parameter = profile.copy_bytes_per_parameter;
   return cost;
@@ -228,6 +229,7 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   cost.kind = device.device->kind;
   cost.price_per_hour = device.device->price_per_hour;
   cost.room.memory = device.device->description.memory_limit;
+  cost.room.largest_buffer = device.device->description.largest_buffer;
   cost.activations = TypeOf(device.device->computes.For(spec.precision));
   if (std::optional<ShareCost> whole = MeasuredCost(*device.device, sizes, spec, cluster)) {
     cost.room = whole->room;

@@ -90,6 +90,17 @@ TEST_CASE("all devices of a host have the least of what its nodes say of its mem
   CHECK(problem->devices[4].host_memory == Bytes{0});
 }
 
+TEST_CASE("a device's limit of one buffer is its room's, measured or not") {
+  Cluster cluster = ThreeNodes();
+  cluster.nodes[1].devices[0].description.largest_buffer = MiB(256);
+  const auto problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[0].room.largest_buffer == Bytes{0});
+  CHECK(problem->devices[1].room.largest_buffer == MiB(256));
+  CHECK(problem->devices[1].room.memory == GiB(1));
+  CHECK(problem->devices[2].room.largest_buffer == Bytes{0});
+}
+
 TEST_CASE("devices have their host's network cards, and a site") {
   Cluster cluster = ThreeNodes();
   AddNode(cluster, "d", "", "fast", {0});

@@ -22,6 +22,7 @@ TEST_CASE("a node survives the way in and out with everything that it says of it
     devices { name: "cpu1" backend: "reference" memory_bytes: 1048576 }
     devices { name: "gpu0" backend: "emulated" variant: "A100" memory_bytes: 1048576 kind: "emulated A100 1a"
               profile: "/etc/a100.yaml" emulated: true }
+    devices { name: "arc0" backend: "opencl" memory_bytes: 17179869184 largest_buffer_bytes: 4294967296 }
     alive: true seconds_since_renewal: 2.5 jobs { key: "cpu0" value: "gpt-1" }
     host_memory_bytes: 68719476736 network_cards: 4
     message_protection: MESSAGE_PROTECTION_CHECKSUM protects_messages: true)");
@@ -30,6 +31,7 @@ TEST_CASE("a node survives the way in and out with everything that it says of it
   CHECK(description->incarnation == 42);
   CHECK(description->host_memory == GiB(64));
   CHECK(description->devices[0].description.cores == std::vector<int>{0, 1});
+  CHECK(description->devices[3].description.largest_buffer == GiB(4));
   const v1::Node back = EncodeNode({*description, true, "", {{"cpu0", "gpt-1"}}, absl::Seconds(2.5)});
   CAPTURE(back.DebugString());
   CHECK(google::protobuf::util::MessageDifferencer::Equals(back, node));

@@ -111,7 +111,8 @@ DeviceNature Nature(const DeviceDescription& description) {
   const std::string cores = on_cores ? absl::StrCat(" x", description.cores.size()) : "";
   return {.kind = absl::StrCat("opencl ", device->title(), cores),
           .memory = Offered(*device),
-          .on_cores = on_cores};
+          .on_cores = on_cores,
+          .largest_buffer = device->largest_buffer};
 }
 
 }  // namespace

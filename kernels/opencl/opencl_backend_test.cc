@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "kernels/opencl/opencl_device.h"
+#include "kernels/opencl/opencl_library.h"
 #include "runtime/device/candidate_ops.h"
 #include "tests/skipped.h"
 
@@ -81,6 +83,9 @@ TEST_CASE(
   CHECK_THAT(nature.kind, Catch::StartsWith(device->queue->name()));
   CHECK(nature.computes == ComputedPrecisions{});
   CHECK(nature.memory > MiB(1));
+  const std::vector<OpenClDevice> devices = ListOpenClDevices(**LoadOpenCl());
+  CHECK(nature.largest_buffer == (*ChooseOpenClDevice(devices, ""))->largest_buffer);
+  CHECK(nature.largest_buffer > MiB(1));
   CHECK(backend.nature(Described("abacus", {0})).kind.empty());
   const absl::Status unknown = backend.open(Described("abacus", {0})).status();
   CHECK(absl::IsInvalidArgument(unknown));

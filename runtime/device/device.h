@@ -43,6 +43,7 @@ struct DeviceNature {
   ComputedPrecisions computes;  // as in Device
   Bytes memory;                 // how much of it an agent offers where nothing is said
   bool on_cores = false;        // whether it computes on cores of this machine's, and not on some of its own
+  Bytes largest_buffer;         // that its driver allocates; 0: as large as there is memory
 };
 
 // One backend, as the composition root lists it.

@@ -14,6 +14,7 @@ struct DeviceDescription {
   std::vector<int> cores;  // CPU backends: the cores it computes on; never empty there
   Bytes memory_limit;      // at most this much may be allocated
   std::string profile;     // emulated devices: the file that says what they are like; empty elsewhere
+  Bytes largest_buffer;    // no allocation may be larger; 0: only memory_limit bounds it
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };
 

@@ -18,6 +18,7 @@ DeviceDescription DecodeDevice(const v1::Device& device) {
   description.cores.assign(device.cores().begin(), device.cores().end());
   description.memory_limit = DecodeBytes(device.memory_bytes());
   description.profile = device.profile();
+  description.largest_buffer = DecodeBytes(device.largest_buffer_bytes());
   return description;
 }
 
@@ -29,6 +30,7 @@ v1::Device EncodeDevice(const DeviceDescription& description) {
   for (const int core : description.cores) device.add_cores(core);
   device.set_memory_bytes(description.memory_limit.value);
   device.set_profile(description.profile);
+  device.set_largest_buffer_bytes(static_cast<uint64_t>(description.largest_buffer.value));
   return device;
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("a schedule that is left out is 1F1B") {
 }
 
 TEST_CASE("a device's description survives the wire, and a memory beyond all is clamped") {
-  const DeviceDescription device{"cpu0", "cpu", "avx2", {0, 3}, MiB(512), "/etc/a100.yaml"};
+  const DeviceDescription device{"cpu0", "cpu", "avx2", {0, 3}, MiB(512), "/etc/a100.yaml", MiB(128)};
   v1::Device encoded = EncodeDevice(device);
   const DeviceDescription back = DecodeDevice(encoded);
   CHECK(back.name == "cpu0");
@@ -112,6 +112,9 @@ TEST_CASE("a device's description survives the wire, and a memory beyond all is 
   CHECK(back.cores == std::vector<int>{0, 3});
   CHECK(back.memory_limit == MiB(512));
   CHECK(back.profile == "/etc/a100.yaml");
+  CHECK(back.largest_buffer == MiB(128));
+  CHECK(back == device);
+  CHECK(DecodeDevice(v1::Device()).largest_buffer == Bytes{0});
   encoded.set_memory_bytes(std::numeric_limits<uint64_t>::max());
   CHECK(DecodeDevice(encoded).memory_limit.value == std::numeric_limits<int64_t>::max());
 }

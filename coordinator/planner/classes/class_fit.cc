@@ -26,9 +26,10 @@ PlanningProblem WithShares(PlanningProblem problem, int degree) {
   for (DeviceCost& device : problem.devices) {
     for (const ModelShare& share : shares) {
       if (CostsOf(device, model, share)) continue;
-      device.shares.push_back({.share = AtOrigin(share),
-                               .room = {.memory = device.room.memory},
-                               .times = std::vector<BlockTimes>(problem.micro_batch_sizes.size())});
+      device.shares.push_back(
+          {.share = AtOrigin(share),
+           .room = {.memory = device.room.memory, .largest_buffer = device.room.largest_buffer},
+           .times = std::vector<BlockTimes>(problem.micro_batch_sizes.size())});
     }
   }
   return problem;

@@ -30,7 +30,8 @@ std::vector<int> HoldersOfBlocks(const Plan& plan, const ModelConfig& model) {
   return holders;
 }
 
-// Makes room on the devices of some routes for what others that hold their blocks keep of the optimizer's state.
+// Makes room on the devices of some routes for what others that hold their blocks keep of the optimizer's state. It is in no buffer that
+// is larger than that of the parameters, so limits of buffers stay.
 void LeaveToOthers(const Plan& alone, const std::vector<int>& holders, PlanningProblem& problem) {
   size_t device = 0;
   for (size_t u = 0; u < alone.units.size(); ++u) {

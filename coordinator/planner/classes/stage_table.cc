@@ -362,6 +362,8 @@ StageKeeping StageTable::KeepingOf(const StageForm& stage) {
   StageKeeping keeping;
   keeping.kept_bytes = bytes(KeptBytes(stage));
   keeping.limit_bytes = bytes(LeftFor(memory, kind.room) - memory.total()) + bytes(memory.activations);
+  if (kind.room.largest_buffer > Bytes{0})
+    keeping.limit_bytes = std::min(keeping.limit_bytes, bytes(kind.room.largest_buffer));
   const double beside = stage.layers * bytes(kind.PassesOf(stage.saving, stage.size).layer_deferred);
   if (stage.saving.activations_home == ActivationsHome::kHost && Saves(stage.saving, stage)) {
     keeping.limit_bytes -= (kFewestFromEndToStore - 1) * keeping.kept_bytes;

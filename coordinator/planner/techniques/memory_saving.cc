@@ -183,11 +183,12 @@ int64_t OptimizerSharding::Room(Rank rank, Recompute recompute) {
   if (known) return *known;
   Unit& unit = plan_.units[unit_of_[rank]];
   unit.recompute = recompute;
-  const RankMemory memory = MemoryOfRank(plan_, rank, problem_.shape);
-  int64_t unshared = memory.parameters.value / SizeOf(Dtype::kF32).value;
+  RankMemory beside = MemoryOfRank(plan_, rank, problem_.shape);
+  beside.optimizer = {};
+  int64_t unshared = beside.parameters.value / SizeOf(Dtype::kF32).value;
   for (const SharedSlice& slice : slices_[rank]) unshared -= slice.elements;
-  const Bytes left = LeftFor(memory, RoomOf(problem_, plan_, rank)) - (memory.total() - memory.optimizer) -
-                     Bytes{kOptimizerBytes * unshared};
+  const Bytes left =
+      LeftFor(beside, RoomOf(problem_, plan_, rank)) - beside.total() - Bytes{kOptimizerBytes * unshared};
   known = left.value < 0 ? -1 : left.value / kOptimizerBytes;
   return *known;
 }

@@ -117,7 +117,7 @@ class UnitCosts {
       const DeviceCost& device = problem_.devices[unit.devices[m]];
       absl::StrAppend(&cost.name, m > 0 ? "+" : "", device.name);
       absl::StrAppend(&cost.kind, m > 0 ? "+" : "", device.kind);
-      cost.room.memory += device.room.memory;
+      cost.room.memory += device.room.memory;  // limits of buffers are its ranks' own
       cost.price_per_hour += device.price_per_hour;
       cost.fetch_bytes_per_second = std::min(cost.fetch_bytes_per_second, device.fetch_bytes_per_second);
       cost.store_bytes_per_second = std::min(cost.store_bytes_per_second, device.store_bytes_per_second);

@@ -358,9 +358,17 @@ class Checker {
                                           FormatBytes(memory.host), " for ", device));
       }
       if (Fits(memory, room)) continue;
-      Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ",
-                                          FormatBytes(memory.total()), " on ", device, ", which allows ",
-                                          FormatBytes(LeftFor(memory, room))));
+      const auto convict = [&](const std::string& needed, Bytes allowed) {
+        Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ", needed,
+                                            " on ", device, ", which allows ", FormatBytes(allowed)));
+      };
+      const Bytes left = room.LeftFor(memory.multiplied, memory.micro_batch_sequences);
+      if (memory.total() > left) convict(FormatBytes(memory.total()), left);
+      if (BufferExcess(memory, room) > Bytes{0}) {
+        const LargestBuffer largest = LargestBufferOf(memory);
+        convict(absl::StrCat(FormatBytes(largest.bytes), " in one buffer (", largest.part, ")"),
+                room.largest_buffer);
+      }
     }
     for (const auto& [host, need] : hosts) {
       if (need.allowed == Bytes{0} || need.needed <= need.allowed) continue;

@@ -361,6 +361,30 @@ TEST_CASE("micro-batches are cut into parts of whole sequences, which take no me
         std::vector<std::string>{"units[0].exchange_parts: 2; must be 1 where sequence_parallel is true"});
 }
 
+TEST_CASE(
+    "a part of a unit's memory that is more than a buffer of its device may take is convicted by name") {
+  const RankMemory memory = MemoryOfRank(Good(), 2, kShape);
+  const LargestBuffer largest = LargestBufferOf(memory);
+  PlanSite site = Site();
+  DeviceRoom& room = site.room_by_device["c/0"];
+  room.largest_buffer = largest.bytes;
+  CHECK(CheckPlan(Good(), kShape, site).empty());
+  room.largest_buffer = largest.bytes - Bytes{1};
+  std::vector<PlanViolation> violations = CheckPlan(Good(), kShape, site);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].kind == Kind::kMemory);
+  const std::string too_large =
+      absl::StrCat("units[2]: needs ", FormatBytes(largest.bytes), " in one buffer (", largest.part,
+                   ") on c/0, which allows ", FormatBytes(room.largest_buffer));
+  CHECK(violations[0].detail == too_large);
+  room.memory = memory.total() - Bytes{1};
+  violations = CheckPlan(Good(), kShape, site);
+  REQUIRE(violations.size() == 2);
+  CHECK(violations[0].detail == absl::StrCat("units[2]: needs ", FormatBytes(memory.total()),
+                                             " on c/0, which allows ", FormatBytes(room.memory)));
+  CHECK(violations[1].detail == too_large);
+}
+
 TEST_CASE("a unit that does not fit is convicted to the byte, copies counted") {
   // Found by bisection, so that the test does not restate the memory model.
   const auto fits = [](int64_t memory, double copy_bytes) {

@@ -21,6 +21,7 @@ struct DeviceRoom {
   Bytes workspace;                                // that the ops hold with micro-batches of any size
   std::vector<SizedWorkspace> workspace_by_size;  // of those sizes that are known, ascending
   double copy_bytes_per_parameter = 0;  // packed or converted copies, of each that products multiply by
+  Bytes largest_buffer;  // one part of the memory model may take so much; 0: there is no such limit
 
   // micro_batch_sequences: of the largest; 0: of any size.
   Bytes WorkspaceFor(int micro_batch_sequences) const {
@@ -35,7 +36,7 @@ struct DeviceRoom {
     return {static_cast<int64_t>(std::ceil(copy_bytes_per_parameter * static_cast<double>(multiplied)))};
   }
   // What is left for the memory model of a rank whose products multiply by so many elements of f32
-  // (RankMemory::multiplied), with such micro-batches: the one answer to whether it fits.
+  // (RankMemory::multiplied), with such micro-batches, however large its buffers are.
   Bytes LeftFor(int64_t multiplied, int micro_batch_sequences) const {
     return memory - WorkspaceFor(micro_batch_sequences) - CopiesOf(multiplied);
   }

@@ -109,13 +109,38 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
                                    optimizer == nullptr ? 0 : static_cast<int64_t>(optimizer->norms.size())),
           .logits = LogitsBytes(local, chunks, rows.all, type),
           .conversions = ConversionBytes(local, chunks, sequence, rows.all, type, buffers.narrowest),
+          .ahead = {element * kept_for_update},
           .host = Bytes{element * in_host_memory} + stashes_at_home,
           .multiplied = multiplied + RoundedElements(local, chunks, rows.all, type),
           .micro_batch_sequences = micro_batch_sequences};
 }
 
+LargestBuffer LargestBufferOf(const RankMemory& memory) {
+  const Bytes moments = memory.optimizer - memory.ahead;
+  const LargestBuffer buffers[] = {{"parameters", memory.parameters},
+                                   {"gradients", memory.gradients},
+                                   {"one of the optimizer's moments", {moments.value / 2}},
+                                   {"parameters as they were before the update", memory.ahead},
+                                   {"activations", memory.activations},
+                                   {"boundaries", memory.boundaries},
+                                   {"workspace", memory.workspace},
+                                   {"conversions and logits", memory.conversions + memory.logits}};
+  LargestBuffer largest;
+  for (const LargestBuffer& buffer : buffers) {
+    if (buffer.bytes > largest.bytes) largest = buffer;
+  }
+  return largest;
+}
+
+Bytes BufferExcess(const RankMemory& memory, const DeviceRoom& room) {
+  if (room.largest_buffer == Bytes{0}) return {};
+  return std::max(Bytes{}, LargestBufferOf(memory).bytes - room.largest_buffer);
+}
+
 Bytes LeftFor(const RankMemory& memory, const DeviceRoom& room) {
-  return room.LeftFor(memory.multiplied, memory.micro_batch_sequences);
+  const Bytes left = room.LeftFor(memory.multiplied, memory.micro_batch_sequences),
+              excess = BufferExcess(memory, room);
+  return excess > Bytes{0} ? std::min(left, memory.total() - excess) : left;
 }
 
 bool Fits(const RankMemory& memory, const DeviceRoom& room) {

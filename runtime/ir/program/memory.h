@@ -24,6 +24,8 @@ struct RankMemory {
   Bytes logits;       // scratch of the head's ops: those of some rows at a time
   Bytes conversions;  // scratch in which ops widen narrow tensors, piece by piece
 
+  // Of the optimizer, all but m and v, which is one buffer.
+  Bytes ahead;
   // Of the layers and the activations that live there; not the device's, and not in the total.
   Bytes host;
   // Not memory of the model: how many elements of f32 products multiply by, of which a device that multiplies a
@@ -44,7 +46,19 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
                     int micro_batch_sequences, const BufferCounts& buffers,
                     const OptimizerShard* optimizer = nullptr);
 
-// What `room` leaves for the total of such a rank, and whether that is enough.
+// The largest of the buffers that such a rank's memory is made of, and what of it that is, for people. Of the workspace all,
+// with the sums that are a small buffer by themselves.
+struct LargestBuffer {
+  const char* part = "";
+  Bytes bytes;
+};
+LargestBuffer LargestBufferOf(const RankMemory& memory);
+
+// By how much that is more than `room` has for one; 0: it is not.
+Bytes BufferExcess(const RankMemory& memory, const DeviceRoom& room);
+
+// What `room` leaves for the total of such a rank, and whether that is enough: the one answer to whether it fits. Where a buffer is
+// too large, the total is more than what is left by at least that excess.
 Bytes LeftFor(const RankMemory& memory, const DeviceRoom& room);
 bool Fits(const RankMemory& memory, const DeviceRoom& room);
 

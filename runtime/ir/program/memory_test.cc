@@ -1,6 +1,7 @@
 #include "runtime/ir/program/memory.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "runtime/base/op_scratch.h"
 #include "runtime/ir/model/block_sizes.h"
@@ -58,6 +59,64 @@ TEST_CASE("activations that live on the host take as much of it as they would of
   CHECK(host.host > Bytes{0});
   CHECK(host.host == device.activations - host.activations);
   CHECK(host.total() + host.host == device.total());
+}
+
+TEST_CASE("memory of which a part is more than one buffer may take does not fit, although its total does") {
+  const RankMemory memory = MemoryOf(kShape.model, kShape.sequence, {{0, 5}}, 2, {.stash = {1}});
+  const Bytes largest = LargestBufferOf(memory).bytes;
+  DeviceRoom room{.memory = memory.total() + Bytes{memory.multiplied}, .copy_bytes_per_parameter = 1};
+  const Bytes left = room.LeftFor(memory.multiplied, memory.micro_batch_sequences);
+  CHECK(left == memory.total());
+  CHECK(LeftFor(memory, room) == left);
+  room.largest_buffer = largest;
+  CHECK(Fits(memory, room));
+  CHECK(LeftFor(memory, room) == left);
+  room.largest_buffer = largest - Bytes{3};
+  CHECK_FALSE(Fits(memory, room));
+  CHECK(BufferExcess(memory, room) == Bytes{3});
+  CHECK(LeftFor(memory, room) == memory.total() - Bytes{3});
+  room.memory = 10 * room.memory;
+  CHECK(LeftFor(memory, room) == memory.total() - Bytes{3});
+  room.memory = memory.total() - Bytes{5};  // and copies
+  CHECK(LeftFor(memory, room) == memory.total() - Bytes{5 + memory.multiplied});
+  room.largest_buffer = {};
+  CHECK(BufferExcess(memory, room) == Bytes{0});
+}
+
+TEST_CASE(
+    "the largest buffer is a part, one of two moments, what going ahead keeps, or scratch of two kinds") {
+  RankMemory memory{.parameters = {40},
+                    .gradients = {40},
+                    .optimizer = {80 + 60},
+                    .activations = {30},
+                    .boundaries = {5},
+                    .workspace = {20},
+                    .logits = {10},
+                    .conversions = {12},
+                    .ahead = {60}};
+  const auto check = [&](const std::string& part, int64_t bytes) {
+    CHECK(LargestBufferOf(memory).part == part);
+    CHECK(LargestBufferOf(memory).bytes == Bytes{bytes});
+  };
+  check("parameters as they were before the update", 60);
+  memory.optimizer -= memory.ahead;
+  memory.ahead = {};
+  check("parameters", 40);
+  memory.parameters = {30};
+  check("gradients", 40);
+  memory.gradients = {30};
+  check("one of the optimizer's moments", 40);
+  memory.logits = {30};
+  check("conversions and logits", 42);
+  memory.activations = {50};
+  check("activations", 50);
+  BufferCounts buffers{.stash = {1}};
+  const RankMemory stays = MemoryOf(kShape.model, kShape.sequence, {{0, 5}}, 2, buffers);
+  CHECK(stays.ahead == Bytes{0});
+  buffers.goes_ahead = true;
+  const RankMemory goes = MemoryOf(kShape.model, kShape.sequence, {{0, 5}}, 2, buffers);
+  CHECK(goes.ahead > goes.parameters);
+  CHECK(goes.ahead == goes.optimizer - stays.optimizer);
 }
 
 // All layers of a GPT-2 with wide rows, on a unit of `degree` devices.
