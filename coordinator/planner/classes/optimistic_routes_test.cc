@@ -38,7 +38,7 @@ TEST_CASE("what a route does at most by some time is what counting down finds") 
     for (DeviceCost& device : problem.devices) device.room.memory = GiB(1);
     // Ways take longer than what stages compute.
     for (LinkCost& cost : problem.links.each())
-      cost.transfer = LinkModel::Line(0.1 * static_cast<double>(seed), 1e6);
+      cost.transfer = LinkModel::Line(20 * static_cast<double>(seed), 1e6);
     StageMemories memories(problem);
     constexpr int kMostStages = 4;
     PlanKind kind(problem, DeviceClassesOf(problem), memories, /*layers_on_hosts=*/false, kMostStages, {1, 4},
