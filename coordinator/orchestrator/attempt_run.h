@@ -34,7 +34,9 @@ struct AttemptEnd {
   bool store_failed = false;
 };
 
-inline AttemptEnd StoreFailed(const absl::Status& status) {
+// Of what the store was asked for; one without a failure if it did that.
+inline AttemptEnd EndOfStore(const absl::Status& status) {
+  if (status.ok()) return {};
   return {.status = absl::UnavailableError(absl::StrCat("the coordinator's store: ", status.message())),
           .store_failed = true};
 }

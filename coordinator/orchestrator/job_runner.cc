@@ -440,7 +440,7 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
   const v1::PlanReport report = EncodePlanReport(planned);
   while (true) {
     const absl::StatusOr<uint64_t> launch = services_.store.NextAttempt();
-    if (!launch.ok()) return OutcomeOf(StoreFailed(launch.status()));
+    if (!launch.ok()) return OutcomeOf(EndOfStore(launch.status()));
     const absl::StatusOr<v1::Job> job = services_.journal.Change(job_id_, [&](v1::Job& j) {
       *j.mutable_plan() = report;
       j.set_attempt(j.attempt() + 1);

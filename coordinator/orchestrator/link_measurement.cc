@@ -77,7 +77,7 @@ AttemptEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation
       if (end.status.ok()) end = one.end;
       continue;
     }
-    if (const absl::Status stored = store_.PutLink(one.link); !stored.ok()) return StoreFailed(stored);
+    if (const absl::Status stored = store_.PutLink(one.link); !stored.ok()) return EndOfStore(stored);
     known.Add(one.link);
   }
   return end;
@@ -120,7 +120,7 @@ AttemptEnd LinkMeasurement::ProbeAgainIfDisturbed(const std::vector<ClusterDevic
 LinkMeasurement::Probed LinkMeasurement::Probe(const ClusterDeviceLocation& a,
                                                const ClusterDeviceLocation& b) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
-  if (!attempt.ok()) return {.end = StoreFailed(attempt.status())};
+  if (!attempt.ok()) return {.end = EndOfStore(attempt.status())};
   std::vector<AttemptTask> tasks;
   for (const ClusterDeviceLocation* device : {&a, &b}) {
     AttemptTask& task =

@@ -55,7 +55,7 @@ std::string ProvenanceLine(const Provenance& with) {
 Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request,
                                                const ClusterDeviceLocation& device, const Passes& passes) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
-  if (!attempt.ok()) return {StoreFailed(attempt.status()), {}};
+  if (!attempt.ok()) return {EndOfStore(attempt.status()), {}};
   AttemptTask task = TaskOn(device, absl::StrCat("profile/", *attempt), *attempt);
   *task.request.mutable_profile()->mutable_spec() = request.spec;
   for (const int size : passes.micro_batch_sizes) task.request.mutable_profile()->add_micro_batch_sizes(size);
@@ -104,7 +104,7 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
     }
     MarkAsDoubtful(slower, profiled.profile);
   } else if (!absl::IsNotFound(stored.status())) {
-    return StoreFailed(stored.status());
+    return EndOfStore(stored.status());
   }
   for (const ProfiledTimes& times : profiled.profile.times) {
     if (times.doubt.empty()) continue;
@@ -112,8 +112,7 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
   }
   v1::DeviceProfile measured = EncodeProfile(profiled.profile);
   measured.set_matmul_flops_per_second(profiled.matmul_flops_per_second);
-  const absl::Status kept = store_.PutProfile(measured);
-  return kept.ok() ? AttemptEnd() : StoreFailed(kept);
+  return EndOfStore(store_.PutProfile(measured));
 }
 
 Measurement::Result Measurement::Complete(const MeasurementRequest& request) {

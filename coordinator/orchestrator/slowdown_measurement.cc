@@ -147,7 +147,7 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
   for (const ClusterDeviceLocation& device : sharing.devices) names.push_back(FullName(device));
   progress_(absl::StrCat("measuring together ", absl::StrJoin(names, ", ")));
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
-  if (!attempt.ok()) return StoreFailed(attempt.status());
+  if (!attempt.ok()) return EndOfStore(attempt.status());
   const size_t count = sharing.devices.size();
   std::vector<AttemptTask> tasks;
   for (size_t d = 0; d < count; ++d) {
@@ -189,8 +189,7 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
   slowdown.provenance =
       absl::StrFormat("layers of %d windows, alone and all at once in turns of %.2f s, in %d rounds",
                       task.micro_batch_sequences, task.turn_seconds, rounds);
-  const absl::Status kept = store_.PutHostSlowdown(EncodeSlowdown(slowdown));
-  return kept.ok() ? AttemptEnd() : StoreFailed(kept);
+  return EndOfStore(store_.PutHostSlowdown(EncodeSlowdown(slowdown)));
 }
 
 }  // namespace medley
