@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "coordinator/planner/random_problem.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/work_bound.h"
@@ -55,24 +54,8 @@ TEST_CASE("a plan that is as fast as the fastest stays as it is") {
 
 TEST_CASE(
     "nothing is proven of a plan that stays and has an order of its own, and its bound is one of any order") {
-  // A pipeline of unlike stages, which an order of its own makes faster.
-  PlanningProblem problem;
-  problem.shape.model = {
-      .layers = 3, .hidden = 8, .heads = 1, .feed_forward = 32, .vocabulary = 10, .context = 16};
-  problem.shape.sequence = 16;
-  problem.shape.global_batch_sequences = 6;
-  problem.micro_batch_sizes = {1};
-  for (const double seconds : {1.0, 1.3, 1.6}) {
-    const int number = static_cast<int>(problem.devices.size());
-    problem.devices.push_back(
-        {.name = absl::StrCat("n/", number),
-         .kind = absl::StrCat("kind ", number),
-         .processor = number,
-         .room = {.memory = GiB(1)},
-         .times = {{.embedding = {0, 0}, .layer = {seconds, 2 * seconds, seconds}, .head = {0, 0}}}});
-  }
-  problem.links = DeviceLinks(3, {LinkModel::Line(0.05, 1e9), LinkModel::Line(100, 1e9)});
-  problem.constraints.max_routes = 1;
+  PlanningProblem problem = UnevenPipeline();
+  problem.constraints.synthesised_orders = false;
   const absl::StatusOr<ChosenPlan> named = ChoosePlan(problem);
   problem.constraints.synthesised_orders = true;
   const absl::StatusOr<ChosenPlan> ordered = ChoosePlan(problem);

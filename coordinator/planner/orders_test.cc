@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "absl/strings/str_cat.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/random_problem.h"
@@ -16,30 +15,6 @@
 
 namespace medley {
 namespace {
-
-// Three devices whose layers take 1, 1.3 and 1.6 s forward and twice that backward, half of it for the weights,
-// and one way to use them: a pipeline of three stages with a layer each, 6 micro-batches.
-PlanningProblem UnevenPipeline() {
-  PlanningProblem problem;
-  problem.shape.model = {
-      .layers = 3, .hidden = 8, .heads = 1, .feed_forward = 32, .vocabulary = 10, .context = 16};
-  problem.shape.sequence = 16;
-  problem.shape.global_batch_sequences = 6;
-  problem.micro_batch_sizes = {1};
-  for (const double seconds : {1.0, 1.3, 1.6}) {
-    const int number = static_cast<int>(problem.devices.size());
-    problem.devices.push_back(
-        {.name = absl::StrCat("n/", number),
-         .kind = absl::StrCat("kind ", number),
-         .processor = number,
-         .room = {.memory = GiB(1)},
-         .times = {{.embedding = {0, 0}, .layer = {seconds, 2 * seconds, seconds}, .head = {0, 0}}}});
-  }
-  problem.links = DeviceLinks(3, {LinkModel::Line(0.05, 1e9), LinkModel::Line(100, 1e9)});
-  problem.constraints.max_routes = 1;
-  problem.constraints.synthesised_orders = true;
-  return problem;
-}
 
 Plan ThreeStages(Schedule schedule) {
   Plan plan{.schedule = schedule};

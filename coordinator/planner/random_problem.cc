@@ -193,4 +193,26 @@ PlanningProblem RandomProblem(uint64_t seed, const RandomProblemOptions& options
   return Generator(seed, options).Run();
 }
 
+PlanningProblem UnevenPipeline() {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 3, .hidden = 8, .heads = 1, .feed_forward = 32, .vocabulary = 10, .context = 16};
+  problem.shape.sequence = 16;
+  problem.shape.global_batch_sequences = 6;
+  problem.micro_batch_sizes = {1};
+  for (const double seconds : {1.0, 1.3, 1.6}) {
+    const int number = static_cast<int>(problem.devices.size());
+    problem.devices.push_back(
+        {.name = absl::StrCat("n/", number),
+         .kind = absl::StrCat("kind ", number),
+         .processor = number,
+         .room = {.memory = GiB(1)},
+         .times = {{.embedding = {0, 0}, .layer = {seconds, 2 * seconds, seconds}, .head = {0, 0}}}});
+  }
+  problem.links = DeviceLinks(3, {LinkModel::Line(0.05, 1e9), LinkModel::Line(100, 1e9)});
+  problem.constraints.max_routes = 1;
+  problem.constraints.synthesised_orders = true;
+  return problem;
+}
+
 }  // namespace medley

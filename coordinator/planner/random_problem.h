@@ -40,4 +40,9 @@ inline RandomProblemOptions AlikeDevices(int devices) {
 // Times, messages and reductions are of comparable length, so that each decides some problems.
 PlanningProblem RandomProblem(uint64_t seed, const RandomProblemOptions& options = {});
 
+// Three devices whose layers take 1, 1.3 and 1.6 s forward and twice that backward, half of it for the weights,
+// and one way to use them: a pipeline of three stages with a layer each, 6 micro-batches.
+// Passes may have an order of their own, and one makes it faster.
+PlanningProblem UnevenPipeline();
+
 }  // namespace medley
