@@ -5,6 +5,7 @@
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/step_end.h"
 #include "coordinator/predictor/communication_time.h"
+#include "runtime/base/greatest_that.h"
 
 // Which arrangements there are.
 namespace medley {
@@ -190,12 +191,7 @@ int Search::MostMicroBatches(const Arrangement& arrangement, size_t route) const
 
 // Of a route, with bounds below `below`; at most `limit`.
 int Search::MostMicroBatchesBelow(const Arrangement& arrangement, size_t route, int limit, double below) {
-  int most = 0, too_many = limit + 1;
-  while (too_many - most > 1) {
-    const int count = (most + too_many) / 2;
-    (Bound(arrangement, route, count) < below ? most : too_many) = count;
-  }
-  return most;
+  return GreatestThat(0, limit, [&](int count) { return Bound(arrangement, route, count) < below; });
 }
 
 // Whether the routes can together take the whole batch below the best plan's time.

@@ -33,8 +33,7 @@ SearchTables::UnitRanks RanksOf(const PlanningProblem& problem, const std::vecto
     for (size_t m = 0; m < unit.devices.size(); ++m) {
       const DeviceCost& device = problem.devices[unit.devices[m]];
       const std::optional<RankCosts> costs = CostsOf(device, problem.shape.model, unit.shares[m]);
-      const DeviceRoom unmeasured{.memory = device.room.memory, .largest_buffer = device.room.largest_buffer};
-      of_unit.push_back({unit.shares[m], costs ? costs->room : unmeasured});
+      of_unit.push_back({unit.shares[m], costs ? costs->room : device.room.LimitsAlone()});
     }
   }
   return ranks;

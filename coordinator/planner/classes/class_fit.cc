@@ -12,6 +12,7 @@
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/device_classes.h"
+#include "runtime/base/greatest_that.h"
 #include "runtime/base/stop_flag.h"
 #include "runtime/ir/model/model_share.h"
 
@@ -26,10 +27,9 @@ PlanningProblem WithShares(PlanningProblem problem, int degree) {
   for (DeviceCost& device : problem.devices) {
     for (const ModelShare& share : shares) {
       if (CostsOf(device, model, share)) continue;
-      device.shares.push_back(
-          {.share = AtOrigin(share),
-           .room = {.memory = device.room.memory, .largest_buffer = device.room.largest_buffer},
-           .times = std::vector<BlockTimes>(problem.micro_batch_sizes.size())});
+      device.shares.push_back({.share = AtOrigin(share),
+                               .room = device.room.LimitsAlone(),
+                               .times = std::vector<BlockTimes>(problem.micro_batch_sizes.size())});
     }
   }
   return problem;
@@ -122,16 +122,10 @@ class Fitting {
     const auto [known, is_new] = most_layers_.try_emplace({kind, first, from_end}, -1);
     if (!is_new) return known->second;
     StageForm stage{.kind = kind, .first = first, .from_end = from_end};
-    int low = -1, high = problem_.shape.model.layers;
-    while (low < high) {
-      stage.layers = (low + high + 1) / 2;
-      if (table.LeastSaving(stage)) {
-        low = stage.layers;
-      } else {
-        high = stage.layers - 1;
-      }
-    }
-    return known->second = low;
+    return known->second = GreatestThat(-1, problem_.shape.model.layers, [&](int layers) {
+             stage.layers = layers;
+             return table.LeastSaving(stage).has_value();
+           });
   }
 
   const PlanningProblem& problem_;

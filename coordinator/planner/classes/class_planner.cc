@@ -29,7 +29,7 @@ namespace medley {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Stages of routes that are searched, and of those that are bounded: where more exist no more is known than that devices compute.
+// Of routes that are bounded: where more stages exist no more is known than that devices compute.
 constexpr int kMostBoundedStages = 128;
 constexpr double kAlike = 1e-3;
 // By how much more twice as many replicas are taken to be slower than they are estimated.

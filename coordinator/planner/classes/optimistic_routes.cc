@@ -5,27 +5,9 @@
 #include <limits>
 
 #include "coordinator/planner/classes/sum_floor.h"
+#include "runtime/base/greatest_that.h"
 
 namespace medley {
-
-namespace {
-
-// The greatest number up to `most` that `may`, as all below it; 0: none else.
-template <typename May>
-int MostOf(int most, const May& may) {
-  int low = 0;
-  while (low < most) {
-    const int middle = low + (most - low + 1) / 2;
-    if (may(middle)) {
-      low = middle;
-    } else {
-      most = middle - 1;
-    }
-  }
-  return low;
-}
-
-}  // namespace
 
 Trips TripsOf(int micro_batches, int most_stages) {
   const int ways = (micro_batches - 1) / most_stages;
@@ -77,9 +59,9 @@ double PlanKind::MostMicroBatches(const RouteShape& shape, double seconds) const
   };
   if (most <= 1 || in_time(static_cast<int>(most))) return most;
   const int others = static_cast<int>(most) - 1;
-  const int ways = MostOf(others / stages, [&](int of) { return in_time(1 + of * stages); });
-  const int passes = MostOf(std::min(stages - 1, others - ways * stages),
-                            [&](int of) { return in_time(1 + ways * stages + of); });
+  const int ways = GreatestThat(0, others / stages, [&](int of) { return in_time(1 + of * stages); });
+  const int passes = GreatestThat(0, std::min(stages - 1, others - ways * stages),
+                                  [&](int of) { return in_time(1 + ways * stages + of); });
   return 1 + ways * stages + passes;
 }
 

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/base/greatest_that.h"
+
 namespace medley {
 
 bool RouteShape::is_bundle() const {
@@ -227,12 +229,7 @@ int RouteClock::MicroBatchesBy(double seconds, const std::vector<double>& after_
     const double more = period_seconds_ > 0 ? std::floor((seconds - at_last) / period_seconds_) : 0;
     return tabulated + static_cast<int>(std::min(more, kMostMicroBatches));
   }
-  int low = 0, high = tabulated;  // done by then, and not
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (Seconds(middle, after_seconds) <= seconds ? low : high) = middle;
-  }
-  return low;
+  return GreatestThat(0, tabulated - 1, [&](int done) { return Seconds(done, after_seconds) <= seconds; });
 }
 
 }  // namespace medley

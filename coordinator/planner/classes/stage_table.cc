@@ -6,6 +6,7 @@
 #include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/reductions.h"
+#include "runtime/base/greatest_that.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/memory.h"
@@ -409,15 +410,7 @@ int StageTable::MostWindows(StageForm stage) {
     }
   }
   if (low < high && !fits(low + 1)) high = low;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (fits(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return known = low;
+  return known = GreatestThat(low, high, fits);
 }
 
 double StageTable::optimizer_share(const StageForm& stage) const {
@@ -442,15 +435,7 @@ int StageTable::MostLayers(StageForm stage) {
     high = MostLayers(nearer);
     if (high < 0 || fits(high)) low = high;
   }
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (fits(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return most_layers_[key] = low;
+  return most_layers_[key] = GreatestThat(low, high, fits);
 }
 
 std::vector<std::pair<UnitSaving, int>> StageTable::Ways(StageForm stage) {

@@ -40,6 +40,8 @@ struct DeviceRoom {
   Bytes LeftFor(int64_t multiplied, int micro_batch_sequences) const {
     return memory - WorkspaceFor(micro_batch_sequences) - CopiesOf(multiplied);
   }
+  // Of ops that were not measured.
+  DeviceRoom LimitsAlone() const { return {.memory = memory, .largest_buffer = largest_buffer}; }
   friend bool operator==(const DeviceRoom&, const DeviceRoom&) = default;
 };
 
