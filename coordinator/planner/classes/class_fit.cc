@@ -42,13 +42,14 @@ class Fitting {
 
   bool Run() {
     const PlanConstraints& allowed = problem_.constraints;
-    // Routes that share nothing need no less memory than one of them.
-    int most_routes = saves_ ? problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[0] : 1;
+    // Routes that share neither state nor, under GPipe, the batch need no less memory than one of them.
+    const bool share = saves_ || ScheduleByClasses(allowed) == Schedule::kGPipe;
+    int most_routes = share ? problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[0] : 1;
     if (allowed.max_routes > 0) most_routes = std::min(most_routes, allowed.max_routes);
     StageMemories memories(problem_);
     for (int routes = 1; routes <= most_routes; routes *= 2) {
       StageTable table(problem_, classes_, memories, saves_ ? OwnShare(routes) : 1,
-                       {.layers_on_hosts = saves_, .only_degree = degree_});
+                       {.layers_on_hosts = saves_, .least_routes = routes, .only_degree = degree_});
       const std::vector<int> units = Units(table);
       if (units.empty() || routes > static_cast<int>(units.size())) return false;
       if (FitsOn(table, units, routes)) return true;

@@ -81,7 +81,7 @@ class Planning {
   absl::StatusOr<PlanByClass> Run() {
     Search();
     // Under 1F1B each micro-batch copies a layer's parameters four times, so what fits otherwise is seldom slower.
-    const bool may_home = problem_.constraints.saves_memory &&
+    const bool may_home = problem_.constraints.saves_memory && !keeps_batches_ &&
                           std::any_of(problem_.devices.begin(), problem_.devices.end(), CopiesAreMeasured);
     if (!found_any() && may_home) {
       layers_on_hosts_ = true;
@@ -96,7 +96,10 @@ class Planning {
           problem_.constraints.limit_devices() ? " and the limits to devices" : "",
           ", whichever of the measured degrees of tensor parallelism stages have and whatever they recompute",
           may_home ? ", nor with layers in host memory"
-                   : "; layers in host memory are not allowed, or no device's copies are measured"));
+          : keeps_batches_
+              ? ", and gpipe keeps all micro-batches of a step: allow one_forward_one_backward in "
+                "constraints.schedules"
+              : "; layers in host memory are not allowed, or no device's copies are measured"));
     }
     best_.named_step_seconds = best_.step_seconds;
     if (problem_.constraints.synthesised_orders) {
@@ -155,7 +158,10 @@ class Planning {
                StageMemories& memories, const SumModel& sums, double optimizer_share, bool layers_on_hosts,
                RouteCount routes, int most_stages, int degree)
         : table(problem, classes, memories, optimizer_share,
-                {.layers_on_hosts = layers_on_hosts, .most_routes = routes.most, .only_degree = degree}),
+                {.layers_on_hosts = layers_on_hosts,
+                 .most_routes = routes.most,
+                 .least_routes = routes.least,
+                 .only_degree = degree}),
           sums(sums),
           pricings(PricingsOf(table, most_stages)),
           degree(degree),
@@ -359,6 +365,7 @@ class Planning {
                            .routes = static_cast<int>(best_.plan.routes.size()),
                            .shards_optimizer = best_.plan.shards_optimizer};
     best_.busy_seconds = best_.lower_bound_seconds = busy_seconds_;
+    if (keeps_batches_) return;  // what is said of routes is said of 1F1B
     // Of longer routes than are searched, too.
     if (const int stages = MostStagesOf(problem_); stages <= kMostBoundedStages) {
       best_.lower_bound_seconds =
@@ -383,9 +390,10 @@ class Planning {
     const auto least = std::bit_floor(static_cast<unsigned>(replicas));
     std::unique_ptr<StageTable>& table = tables_[static_cast<int>(least)];
     if (table == nullptr) {
-      table = std::make_unique<StageTable>(
-          problem_, classes_, memories_, ShareOf(static_cast<int>(least)),
-          TableScope{.layers_on_hosts = layers_on_hosts_, .most_routes = 2 * static_cast<int>(least)});
+      table = std::make_unique<StageTable>(problem_, classes_, memories_, ShareOf(static_cast<int>(least)),
+                                           TableScope{.layers_on_hosts = layers_on_hosts_,
+                                                      .most_routes = 2 * static_cast<int>(least),
+                                                      .least_routes = static_cast<int>(least)});
     }
     return *table;
   }
@@ -557,6 +565,7 @@ class Planning {
 
   const PlanningProblem& problem_;
   const std::atomic<bool>* const stop_;
+  const bool keeps_batches_ = ScheduleByClasses(problem_.constraints) == Schedule::kGPipe;
   AlikeRoutePredictor predictor_;
   const std::vector<DeviceClass>& classes_;
   StageMemories memories_;
@@ -584,9 +593,7 @@ absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem, const 
 bool CanPlanByClasses(const PlanningProblem& problem) {
   std::set<int> processors;
   for (const DeviceCost& device : problem.devices) processors.insert(device.processor);
-  const std::vector<Schedule>& schedules = problem.constraints.schedules;
-  return processors.size() == problem.devices.size() &&
-         std::count(schedules.begin(), schedules.end(), Schedule::kOneForwardOneBackward) > 0;
+  return processors.size() == problem.devices.size();
 }
 
 }  // namespace medley

@@ -7,7 +7,7 @@
 
 namespace medley {
 
-// A plan for many devices: routes of any shapes under 1F1B, each stage on one device or on several of one kind and
+// A plan for many devices: routes of any shapes under 1F1B, or under GPipe where that alone is allowed, each stage on one device or on several of one kind and
 // host that share it evenly, as their times were measured; stages recompute where they would not fit otherwise,
 // units share the optimizer's state (ZeRO-1), and where nothing fits so layers live in host memory, all if the constraints let plans
 // save memory. Devices may be left out. Works with counts of devices
@@ -20,7 +20,7 @@ namespace medley {
 absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem,
                                           const std::atomic<bool>* stop = nullptr);
 
-// Whether PlanByClasses can plan it: devices do not share processors, and 1F1B is allowed.
+// Whether PlanByClasses can plan it: devices do not share processors.
 bool CanPlanByClasses(const PlanningProblem& problem);
 
 }  // namespace medley

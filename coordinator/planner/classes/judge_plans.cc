@@ -62,7 +62,12 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
   std::set<std::string> seen;
   for (size_t r = 0; r < plan.routes.size(); ++r) {
     const Route& route = plan.routes[r];
-    std::string key = absl::StrCat(route.micro_batch_sequences);
+    // Under 1F1B more keep no more.
+    const int micro_batches =
+        plan.schedule == Schedule::kGPipe
+            ? route.micro_batches
+            : std::min(route.micro_batches, 2 * static_cast<int>(route.units.size()) + 2);
+    std::string key = absl::StrCat(route.micro_batch_sequences, "x", micro_batches);
     for (const UnitId u : route.units) {
       const Unit& unit = plan.units[u];
       absl::StrAppend(&key, "|", predictor_.ClassOf(predictor_.DeviceNamed(unit.devices.front())), ",",
@@ -72,9 +77,7 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
     }
     if (!seen.insert(key).second) continue;
     Plan alone = PartOfPlan(plan, {static_cast<int>(r)});
-    Route& own = alone.routes[0];
-    // More keep no more.
-    own.micro_batches = std::min(own.micro_batches, 2 * static_cast<int>(own.units.size()) + 2);
+    alone.routes[0].micro_batches = micro_batches;
     for (size_t s = 0; s < alone.units.size(); ++s) {
       const Rank rank = FirstRankOf(alone, static_cast<int>(s));
       RankMemory memory = MemoryOfRank(alone, rank, problem.shape);

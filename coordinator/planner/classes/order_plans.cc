@@ -35,9 +35,10 @@ int PassesOf(const ClassedPlan& plan) {
 }
 
 std::string Describe(const std::string& orders, const PlanByClass& named, double step_seconds) {
-  std::string text = absl::StrFormat("%s: predicted %.1f %% faster than the best plan under 1f1b", orders,
-                                     100 * (named.step_seconds / step_seconds - 1));
-  if (named.lower_bound_seconds > 0)
+  std::string text =
+      absl::StrFormat("%s: predicted %.1f %% faster than the best plan under %s", orders,
+                      100 * (named.step_seconds / step_seconds - 1), NameOf(named.plan.schedule));
+  if (named.lower_bound_seconds > named.busy_seconds)
     absl::StrAppendFormat(&text, ", where none takes less than %.3g s", named.lower_bound_seconds);
   if (named.busy_seconds > 0)
     absl::StrAppendFormat(&text, "; in any order devices compute for %.3g s", named.busy_seconds);

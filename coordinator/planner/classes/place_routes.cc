@@ -104,7 +104,10 @@ class Placing {
     }
     return routes.routes;
   }
-  Plan Take() { return std::move(plan_); }
+  Plan Take() {
+    plan_.schedule = ScheduleByClasses(table_.problem().constraints);
+    return std::move(plan_);
+  }
 
  private:
   using DevicesOfStages = std::vector<std::vector<std::vector<int>>>;  // of each unit of each stage

@@ -27,6 +27,12 @@ bool Saves(const UnitSaving& saving, const StageForm& stage) {
 
 }  // namespace
 
+Schedule ScheduleByClasses(const PlanConstraints& constraints) {
+  const std::vector<Schedule>& allowed = constraints.schedules;
+  constexpr Schedule k1F1B = Schedule::kOneForwardOneBackward;
+  return std::find(allowed.begin(), allowed.end(), k1F1B) != allowed.end() ? k1F1B : Schedule::kGPipe;
+}
+
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
                        StageMemories& memories, double optimizer_share, const TableScope& scope)
     : problem_(problem),
@@ -294,15 +300,19 @@ double StageTable::UpdateSeconds(const StageForm& stage) const {
       {updates, copies.end_fetched * kind.FetchSeconds(), copies.end_stored * kind.StoreSeconds()});
 }
 
-RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage) {
+RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int routes) {
+  // Of more than are under way at once 1F1B keeps no more.
+  if (ScheduleByClasses(problem_.constraints) != Schedule::kGPipe) routes = 1;
+  const int sequences = routes * problem_.micro_batch_sizes[stage.size];
+  const int micro_batches = std::max(1, (problem_.shape.global_batch_sequences + sequences - 1) / sequences);
   const int more = stage.saving.window_layers - kFewestWindows;
-  if (more < 2) return Known(kind, stage);
+  if (more < 2) return Known(kind, stage, micro_batches);
   // Each window takes as much as the one before.
   StageForm fewest = stage, next = stage;
   fewest.saving.window_layers = kFewestWindows;
   next.saving.window_layers = kFewestWindows + 1;
-  RankMemory memory = Known(kind, fewest);
-  const RankMemory& with_next = Known(kind, next);
+  RankMemory memory = Known(kind, fewest, micro_batches);
+  const RankMemory& with_next = Known(kind, next, micro_batches);
   memory.parameters += more * (with_next.parameters - memory.parameters);
   memory.gradients += more * (with_next.gradients - memory.gradients);
   memory.optimizer += more * (with_next.optimizer - memory.optimizer);
@@ -310,28 +320,29 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage) {
   return memory;
 }
 
-const RankMemory& StageMemories::Known(const StageKind& kind, const StageForm& stage) {
+const RankMemory& StageMemories::Known(const StageKind& kind, const StageForm& stage, int micro_batches) {
   const Key key = {kind.devices[0], kind.degree,    stage.size,           stage.layers,
-                   stage.first,     stage.from_end, KindOf(stage.saving), stage.saving.window_layers};
+                   stage.first,     stage.from_end, KindOf(stage.saving), stage.saving.window_layers,
+                   micro_batches};
   const auto known = known_.find(key);
-  return known != known_.end() ? known->second : known_.emplace(key, Count(kind, stage)).first->second;
+  if (known != known_.end()) return known->second;
+  return known_.emplace(key, Count(kind, stage, micro_batches)).first->second;
 }
 
-RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage) {
+RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage, int micro_batches) {
   const ModelConfig& model = problem_.shape.model;
   const int sequences = problem_.micro_batch_sizes[stage.size];
   const Dtype stored = kind.cost.activations;
-  BufferCounts buffers =
-      buffers_.Of({.schedule = Schedule::kOneForwardOneBackward,
-                   .first = stage.first,
-                   .from_end = stage.from_end,
-                   .micro_batches = std::max(1, problem_.shape.global_batch_sequences / sequences),
-                   .activations = stored,
-                   .before = stored,
-                   .recompute = stage.saving.recompute,
-                   // Of more windows there are as many buffers.
-                   .windows = std::min(stage.saving.window_layers, kFewestWindows),
-                   .activations_home = stage.saving.activations_home});
+  BufferCounts buffers = buffers_.Of({.schedule = ScheduleByClasses(problem_.constraints),
+                                      .first = stage.first,
+                                      .from_end = stage.from_end,
+                                      .micro_batches = micro_batches,
+                                      .activations = stored,
+                                      .before = stored,
+                                      .recompute = stage.saving.recompute,
+                                      // Of more windows there are as many buffers.
+                                      .windows = std::min(stage.saving.window_layers, kFewestWindows),
+                                      .activations_home = stage.saving.activations_home});
   buffers.windows = stage.saving.window_layers;
   buffers.narrowest = stored;
   buffers.ranks = kind.degree;
@@ -348,7 +359,7 @@ RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage) {
 
 RankMemory StageTable::MemoryOf(const StageForm& stage) {
   const StageKind& kind = kinds_[stage.kind];
-  RankMemory memory = memories_.Of(kind, stage);
+  RankMemory memory = memories_.Of(kind, stage, scope_.least_routes);
   // A bound takes what others hold for as little as it can be.
   const int windows = scope_.of_bounds ? 0 : stage.saving.window_layers;
   memory.optimizer =
@@ -387,6 +398,8 @@ bool StageTable::Fits(const StageForm& stage) {
 bool StageTable::MayLiveOnHost(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
   if (kind.fetch_bytes_per_second == 0 || stage.layers <= kFewestWindows) return false;
+  // Under GPipe all micro-batches pass a layer before the next one, which times here do not know.
+  if (ScheduleByClasses(problem_.constraints) == Schedule::kGPipe) return false;
   const double needed =
       static_cast<double>(stage.layers * kind.layer.value) * (2 + 2 * optimizer_share(stage));
   return kind.host_memory == Bytes{0} || needed <= static_cast<double>(kind.host_memory.value);

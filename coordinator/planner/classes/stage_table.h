@@ -64,7 +64,9 @@ struct TableScope {
   // messages between hosts take what they do while the units that a host has room for send theirs.
   bool of_bounds = false;
   int most_routes = std::numeric_limits<int>::max();  // of which a host may have so many units
-  int only_degree = 0;                                // of all stages; 0: any
+  // Under GPipe a unit keeps an equal part for so many routes of the batch.
+  int least_routes = 1;
+  int only_degree = 0;  // of all stages; 0: any
 };
 
 // A stage of a route by what its time and memory depend on.
@@ -73,7 +75,7 @@ struct StageForm {
   int size = 0;        // index into PlanningProblem::micro_batch_sizes
   int layers = 1;      // 0: the embedding alone, or the head
   bool first = false;  // has the embedding
-  // 1: the last of its route, with the head. A unit of it has so many micro-batches under way at most.
+  // 1: the last of its route, with the head. Under 1F1B a unit of it has so many micro-batches under way at most.
   int from_end = 1;
   UnitSaving saving;
   int units = 1;  // that hold it side by side, and take micro-batches in turn
@@ -91,17 +93,17 @@ class StageMemories {
  public:
   explicit StageMemories(const PlanningProblem& problem) : problem_(problem), ways_(problem) {}
   const SharedWays& ways() const { return ways_; }
-  // Of a stage on devices such as `kind` has.
-  RankMemory Of(const StageKind& kind, const StageForm& stage);
+  // Of a stage on devices such as `kind` has, of one of so many routes.
+  RankMemory Of(const StageKind& kind, const StageForm& stage, int routes);
 
  private:
-  const RankMemory& Known(const StageKind& kind, const StageForm& stage);
-  RankMemory Count(const StageKind& kind, const StageForm& stage);
+  const RankMemory& Known(const StageKind& kind, const StageForm& stage, int micro_batches);
+  RankMemory Count(const StageKind& kind, const StageForm& stage, int micro_batches);
 
   const PlanningProblem& problem_;
   const SharedWays ways_;
   StageBuffers buffers_;
-  using Key = std::tuple<int, int, int, int, bool, int, int, int>;
+  using Key = std::tuple<int, int, int, int, bool, int, int, int, int>;
   struct Hash {
     size_t operator()(const Key& key) const {
       const auto mixed = [](auto... of) {
@@ -115,7 +117,10 @@ class StageMemories {
   std::unordered_map<Key, RankMemory, Hash> known_;
 };
 
-// Times and memory of stages under 1F1B, of a problem of many devices. Keeps a reference to the problem.
+// The schedule that plans are made for: 1F1B, or GPipe where that is not allowed.
+Schedule ScheduleByClasses(const PlanConstraints& constraints);
+
+// Times and memory of stages under that, of a problem of many devices. Keeps a reference to the problem.
 class StageTable {
  public:
   // `optimizer_share`: of the optimizer's state of what a stage of one unit holds, what it carries itself (ZeRO-1); 1: all of it. Of more
