@@ -255,6 +255,10 @@ void Orchestrator::TakeUp(const v1::Job& job) {
   active.looked_at_checkpoint = job.checkpoint_step();
   active.runner = std::make_unique<JobRunner>(Services(), job.id(), std::vector<ClusterDeviceLocation>());
   journal_.Log(job.id(), "coordinator", "the coordinator was restarted; the job is taken up where it is");
+  if (job.ends_after_checkpoint()) {
+    active.runner->FinishEarly(JobEvent::kCancelled, kStoppedByUser);
+    journal_.SetWait(job.id(), kEndsAfterCheckpoint);
+  }
   active.thread = std::thread([this, job, runner = active.runner.get()] {
     Settle(job.id(), *runner, runner->TakeUp(job, 2 * options_.lease));
   });
@@ -277,6 +281,13 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
     // The wish came while the run was ending.
     if (outcome.event != JobEvent::kFinished && runner.cancelled()) {
       outcome = {.event = JobEvent::kCancelled, .cause = kCancelledByUser, .end = outcome.end};
+    }
+    bool was_to_end = false;
+    (void)journal_.Look(job_id, [&](const v1::Job& job) { was_to_end = job.ends_after_checkpoint(); });
+    if (was_to_end && (outcome.event == JobEvent::kLost || outcome.event == JobEvent::kInterrupted)) {
+      // To train on until there is another checkpoint is not what the user asked for.
+      outcome.event = JobEvent::kCancelled;
+      outcome.cause = absl::StrCat("stopped by the user; no checkpoint was saved then: ", outcome.cause);
     }
     cluster_.Release(job_id);
     for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_[NodeOf(device)] = Time();

@@ -104,6 +104,37 @@ TEST_CASE("a job that ends while there is no coordinator has ended when there is
 }
 
 TEST_CASE(
+    "a job that was to end after a checkpoint does so although another coordinator has come meanwhile") {
+  const bool was_heard = GENERATE(true, false);
+  CAPTURE(was_heard);
+  std::atomic<bool> is_reachable = was_heard, may_end = false;
+  OrchestratorSite site;
+  site.agents.SetStopAnswer([&](const v1::StopRequest& request) {
+    return request.after_checkpoint() && !is_reachable ? absl::DeadlineExceededError("Deadline Exceeded")
+                                                       : absl::OkStatus();
+  });
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    worker.AwaitEnd();
+    while (!may_end) std::this_thread::yield();
+    return worker.FinishedAt(2);
+  });
+  site.Register(FakeNode("a"));
+  v1::JobSpec spec = PinnedJob("saves", {"a/cpu0"});
+  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");
+  const std::string id = site.Submit(spec);
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  CHECK(site.Cancel(id, /*after_checkpoint=*/true).ok());
+  site.orchestrator.reset();
+  CHECK(site.store->GetJob(id)->state() == v1::JOB_STATE_RUNNING);
+  is_reachable = may_end = true;
+  site.Start();
+  const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.state() != v1::JOB_STATE_RUNNING; });
+  CHECK(job.state() == v1::JOB_STATE_CANCELLED);
+  CHECK_THAT(job.state_reason(), Catch::Contains("by the user after a checkpoint"));
+  CHECK(site.agents.trainings().size() == 1);
+}
+
+TEST_CASE(
     "a job whose agent was started anew while there was no coordinator is launched again, and counts a "
     "restart") {
   OrchestratorSite site;

@@ -39,8 +39,10 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
     active->second.runner->Abort(JobEvent::kCancelled, kCancelledByUser);
     journal_.SetWait(id, "is being cancelled");
   } else {
-    active->second.runner->FinishEarly(JobEvent::kCancelled, "stopped by the user after a checkpoint");
-    journal_.SetWait(id, "ends after its step and a checkpoint");
+    RETURN_IF_ERROR(journal_.Change(id, [](v1::Job& j) { j.set_ends_after_checkpoint(true); }).status());
+    active->second.runner->FinishEarly(JobEvent::kCancelled, kStoppedByUser);
+    journal_.SetWait(id, kEndsAfterCheckpoint);
+    RETURN_IF_ERROR(journal_.CheckKept(id));
   }
   return journal_.Get(id);
 }

@@ -109,6 +109,31 @@ TEST_CASE("a wish to end after a checkpoint that no agent heard is repeated unti
   CHECK(asked == 3);
 }
 
+TEST_CASE(
+    "a job that was to end after a checkpoint and is lost before ends all the same, and goes on when it is "
+    "resumed") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining([](FakeWorker& worker) -> absl::Status {
+    worker.Say(CheckpointAt(1, "/nowhere/checkpoints/step-1"));
+    worker.AwaitEnd();
+    return absl::UnavailableError("the worker died");
+  });
+  const std::string id = site.Submit(SavingJob("tiny"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  site.AwaitJob(id, [](const v1::Job& job) { return job.checkpoint_step() == 1; });
+  REQUIRE(site.Cancel(id, /*after_checkpoint=*/true).ok());
+  const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.state() != v1::JOB_STATE_RUNNING; });
+  CHECK(job.state() == v1::JOB_STATE_CANCELLED);
+  CHECK(job.restarts() == 0);
+  CHECK_THAT(job.state_reason(),
+             Catch::Contains("stopped by the user; no checkpoint") && Catch::Contains("the worker died"));
+  site.agents.SetTraining(TrainThreeSteps);
+  REQUIRE(site.orchestrator->Resume(id).ok());
+  site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(site.agents.trainings().back().train().resume_from() == "/nowhere/checkpoints/step-1");
+}
+
 TEST_CASE("a job that is being cancelled says so at once") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
