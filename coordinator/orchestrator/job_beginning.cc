@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/some_names.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/checkpoint.h"
 
 namespace medley {
@@ -33,6 +34,8 @@ absl::StatusOr<Beginning> BeginningOf(const TrainingSpec& training, const v1::Jo
     // Where the coordinator does not see the directory, its word stands.
     if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0)
       return Beginning{job.checkpoint_path()};
+    if (absl::IsUnavailable(found.status()) && job.attempt() > 1)
+      return Annotate(found.status(), "checkpoint.directory cannot be looked into");
     if (!unreadable.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "checkpoint.directory: no checkpoint is left that can be read (", SomeNames(unreadable),

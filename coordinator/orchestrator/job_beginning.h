@@ -18,7 +18,8 @@ struct Beginning {
 // workers read every byte, and say so when it is not what the manifest says. Workers may have come further
 // than the journal knows when the coordinator was killed: the work counts more than the metrics of
 // some steps, which are then missing. Where the directory is not seen from here, the journal's word stands. Says
-// in the job's log what is passed over and what is missing. FailedPrecondition: there were checkpoints, and none is
+// in the job's log what is passed over and what is missing. Unavailable: of a job that was launched before it is not known
+// at present which there are, as the disk fails or its server is away. FailedPrecondition: there were checkpoints, and none is
 // left that can be read; what was trained is not thrown away unasked.
 absl::StatusOr<Beginning> BeginningOf(const TrainingSpec& training, const v1::Job& job,
                                       const std::set<std::string>& unreadable, JobJournal& journal);

@@ -1,6 +1,7 @@
 // What users do with jobs that run, wait or have ended.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -483,6 +484,30 @@ TEST_CASE("a job waits while the coordinator's disk is full, and no device is bl
   full.reset();
   CHECK(site.orchestrator->Resume(id).ok());
   CHECK(site.Await(id, v1::JOB_STATE_DONE).restarts() == 1);  // the worker's death
+}
+
+TEST_CASE("a job that was launched before does not begin anew where its checkpoints cannot be looked at") {
+  const TemporaryDirectory folder;
+  const std::string checkpoint = folder.File("tiny-1/step-00000020");
+  std::filesystem::create_directories(checkpoint);
+  // As with a file server that is away: opening it fails for a reason that says nothing of what is there.
+  std::filesystem::create_symlink("manifest.json", checkpoint + "/manifest.json");
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  std::atomic<int> launches = 0;
+  site.agents.SetTraining([&](FakeWorker&) -> absl::Status {
+    ++launches;
+    return absl::UnavailableError("the worker died");
+  });
+  v1::JobSpec spec = SavingJob("tiny");
+  spec.mutable_checkpoint()->set_directory(folder.path());
+  const std::string id = site.Submit(spec);
+  REQUIRE(id == "tiny-1");
+  const v1::Job job = site.Await(id, v1::JOB_STATE_FAILED);
+  CHECK(launches == 1);
+  CHECK(job.restarts() == 3);
+  CHECK_THAT(job.state_reason(),
+             Catch::Contains("checkpoint.directory cannot be looked into") && Catch::Contains(checkpoint));
 }
 
 TEST_CASE("where no checkpoint is left that can be read a job fails instead of training from the start") {

@@ -186,6 +186,8 @@ absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verif
       search.latest = *std::move(manifest);
       break;
     }
+    // A file server that is away for a moment is no reason to go back to an earlier one.
+    if (absl::IsUnavailable(manifest.status())) return manifest.status();
     search.skipped.push_back({directory, manifest.status()});
   }
   return search;
@@ -199,8 +201,9 @@ absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string&
   int complete = 0;
   for (const auto& [step, directory] : checkpoints) {
     if (step > newest_step) continue;
-    const bool is_complete = ReadComplete(directory, Verification::kSizes).ok();
-    if (is_complete && complete < keep) {
+    const absl::Status read = ReadComplete(directory, Verification::kSizes).status();
+    if (absl::IsUnavailable(read)) continue;  // it may be whole
+    if (read.ok() && complete < keep) {
       ++complete;
     } else if (complete > 0) {
       stale.push_back(directory);
