@@ -9,14 +9,16 @@ namespace {
 // Those of `usable` that `job` takes.
 std::set<std::string> Taken(const WaitingJob& job, const std::set<std::string>& usable) {
   if (job.most == 0 || usable.size() <= job.most) return usable;
-  std::vector<std::string> order;
+  std::set<std::string> taken;
   for (const std::string& device : job.preferred) {
-    if (usable.contains(device)) order.push_back(device);
+    if (taken.size() == job.most) return taken;
+    if (usable.contains(device)) taken.insert(device);
   }
   for (const std::string& device : usable) {
-    if (std::find(order.begin(), order.end(), device) == order.end()) order.push_back(device);
+    if (taken.size() == job.most) return taken;
+    taken.insert(device);
   }
-  return {order.begin(), order.begin() + static_cast<int64_t>(job.most)};
+  return taken;
 }
 
 std::vector<const WaitingJob*> InOrder(absl::Span<const WaitingJob> jobs) {

@@ -22,10 +22,11 @@ struct WaitingJob {
   // Devices that it must not be given unless it names them.
   std::vector<std::string> never;
 
-  int priority = 0;                    // higher ones go first
-  size_t least = 1;                    // it starts with no fewer devices
-  size_t most = 0;                     // and takes no more, the first ones of `preferred`; 0: all
-  std::vector<std::string> preferred;  // devices, best first; those that are missing come last
+  int priority = 0;  // higher ones go first
+  size_t least = 1;  // it starts with no fewer devices
+  size_t most = 0;   // and takes no more, the first ones of `preferred`; 0: all
+  // Devices, best first; those that are missing come last. Many jobs may have the same, which outlive them.
+  absl::Span<const std::string> preferred;
 };
 
 struct Grant {

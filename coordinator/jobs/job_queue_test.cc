@@ -70,10 +70,27 @@ TEST_CASE("a job takes no fewer devices than it wants at least, and no more than
   CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"})->devices.size() == 3);
   job.most = 2;
   CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"})->devices == Devices{"a/0", "b/0"});
-  job.preferred = {"c/0", "x/0", "b/0"};
+  const Devices preferred = {"c/0", "x/0", "c/0", "b/0"};
+  job.preferred = preferred;
   CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"})->devices == Devices{"b/0", "c/0"});
   const WaitingJob later = {"later", {}};
   CHECK(NextToStart({job, later}, Devices{"a/0"}) == std::nullopt);  // it is not overtaken
+}
+
+TEST_CASE("hundreds of jobs of few devices each start on thousands that were not measured") {
+  Devices free;
+  for (int device = 0; device < 10'000; ++device) free.push_back(std::to_string(10'000 + device));
+  std::vector<WaitingJob> jobs(200);
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    jobs[j].id = std::to_string(j);
+    jobs[j].most = 8;
+  }
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    const std::optional<Grant> grant = NextToStart(absl::MakeConstSpan(jobs).subspan(j), free);
+    REQUIRE(grant.has_value());
+    CHECK(*grant == Grant{jobs[j].id, {free.begin(), free.begin() + 8}});
+    free.erase(free.begin(), free.begin() + 8);
+  }
 }
 
 TEST_CASE("a job that could not be planned starts again only with a device it has not tried") {
