@@ -57,7 +57,9 @@ class Orchestrator {
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
   absl::StatusOr<v1::Job> Resume(const std::string& job_id);
-  absl::StatusOr<v1::ReplanJobResponse> Replan(const v1::ReplanJobRequest& request);
+  // `cancelled` as of Plan.
+  absl::StatusOr<v1::ReplanJobResponse> Replan(const v1::ReplanJobRequest& request,
+                                               const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::Job> Hold(const v1::HoldJobRequest& request);
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
@@ -205,7 +207,8 @@ class Orchestrator {
   // Devices that the running job may use beside its own, occupied under a name. FailedPrecondition: it cannot
   // be planned anew.
   absl::StatusOr<Growth> PrepareGrowth(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<v1::ReplanJobResponse> Decide(const Growth& growth, bool force);
+  absl::StatusOr<v1::ReplanJobResponse> Decide(const Growth& growth, bool force,
+                                               const std::function<bool()>& cancelled);
   void GrowJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

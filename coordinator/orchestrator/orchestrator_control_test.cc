@@ -411,6 +411,29 @@ TEST_CASE("a job is not planned anew where that gains nothing, or cannot be") {
              Catch::Contains("checkpoint.directory"));
 }
 
+TEST_CASE("planning anew ends when nobody waits for it any more, and changes nothing") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(SavingJob("stays"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  std::atomic<bool> measures = false;
+  site.agents.SetProfile([&](FakeWorker& worker) -> absl::Status {
+    measures = true;
+    worker.AwaitEnd();
+    return absl::OkStatus();
+  });
+  site.Register(FakeNode("b", 1, 1, "of another kind"));
+  v1::ReplanJobRequest request;
+  request.set_job_id(id);
+  request.set_force(true);
+  const absl::Status ended = site.orchestrator->Replan(request, [&] { return measures.load(); }).status();
+  CHECK(absl::IsCancelled(ended));
+  CHECK_THAT(std::string(ended.message()), Catch::Contains("nobody waits for the answer"));
+  for (const v1::Node& node : site.orchestrator->Nodes()) CHECK(node.jobs().empty() == (node.name() == "b"));
+  CHECK(site.orchestrator->journal().Get(id)->attempt() == 1);
+}
+
 TEST_CASE(
     "a job grows by itself at a checkpoint when the rest of it gains more than the pause, and logs both "
     "figures") {

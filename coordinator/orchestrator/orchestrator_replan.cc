@@ -51,11 +51,13 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
   return growth;
 }
 
-absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth, bool force) {
+absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth, bool force,
+                                                           const std::function<bool()>& cancelled) {
   const v1::Job& job = growth.job;
   JobRunner runner(Services(), growth.name, growth.free);
   absl::StatusOr<PlannedJob> planned;
-  Serve(growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own); });
+  Serve(
+      growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own); }, cancelled);
   RETURN_IF_ERROR(planned.status());
   const ReplanDecision decision =
       DecideReplan({.measured_step_seconds = job.measured_step_seconds(),
@@ -82,14 +84,15 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth,
   return response;
 }
 
-absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Replan(const v1::ReplanJobRequest& request) {
+absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Replan(const v1::ReplanJobRequest& request,
+                                                           const std::function<bool()>& cancelled) {
   absl::StatusOr<Growth> growth;
   {
     MutexLock lock(mutex_);
     growth = PrepareGrowth(request.job_id());
   }
   RETURN_IF_ERROR(growth.status());
-  return Decide(*growth, request.force());
+  return Decide(*growth, request.force(), cancelled);
 }
 
 // At each checkpoint a job is asked for, once, whether devices that are free now, and that nobody waits for,
@@ -123,7 +126,8 @@ void Orchestrator::GrowJobs() {
     active.grown_over.insert(free.begin(), free.end());
     Growing* const one = (growing_[id] = std::make_unique<Growing>()).get();
     one->thread = std::thread([this, one, growth = *std::move(growth)] {
-      const absl::StatusOr<v1::ReplanJobResponse> decided = Decide(growth, /*force=*/false);
+      const absl::StatusOr<v1::ReplanJobResponse> decided =
+          Decide(growth, /*force=*/false, /*cancelled=*/nullptr);
       if (!decided.ok())
         LogWarning(absl::StrCat("it is not planned anew: ", decided.status().message()),
                    {.job = growth.job.id(), .attempt = growth.job.attempt()});

@@ -203,7 +203,8 @@ grpc::Status CoordinatorService::ResumeJob(grpc::ServerContext* context, const v
 
 grpc::Status CoordinatorService::ReplanJob(grpc::ServerContext* context, const v1::ReplanJobRequest* request,
                                            v1::ReplanJobResponse* response) {
-  return Answer(audit_, *context, *request, *response, [&] { return orchestrator_.Replan(*request); });
+  return Answer(audit_, *context, *request, *response,
+                [&] { return orchestrator_.Replan(*request, [&] { return context->IsCancelled(); }); });
 }
 
 grpc::Status CoordinatorService::HoldJob(grpc::ServerContext* context, const v1::HoldJobRequest* request,
