@@ -17,6 +17,11 @@ inline constexpr char kCancelledByUser[] = "cancelled by the user";
 inline constexpr char kStoppedByUser[] = "stopped by the user after a checkpoint";
 inline constexpr char kEndsAfterCheckpoint[] = "ends after its step and a checkpoint";
 
+// Why it leaves a node.
+inline std::string BecauseDrained(const std::string& node) {
+  return absl::StrCat("node ", node, " is drained");
+}
+
 // The node of "node/device".
 inline std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
 

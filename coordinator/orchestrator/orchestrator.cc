@@ -64,6 +64,9 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options
           job.id(), JobEvent::kInterrupted, "the coordinator was restarted before it trained");
       if (Waits(after)) orchestrator->waiting_.push_back(job.id());
     }
+    // Jobs that were asked to leave these may not have heard of it.
+    for (const std::string& node : drained)
+      (void)orchestrator->MoveJobsFrom(node, BecauseDrained(node), /*now=*/false);
   }
   if (options.own_thread) orchestrator->loop_ = std::thread([o = orchestrator.get()] { o->Loop(); });
   return orchestrator;

@@ -135,6 +135,34 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "a job leaves a drained node although another coordinator has come before an agent has heard of it") {
+  std::atomic<bool> is_reachable = false;
+  OrchestratorSite site;
+  site.agents.SetStopAnswer([&](const v1::StopRequest& request) {
+    return request.after_checkpoint() && !is_reachable ? absl::DeadlineExceededError("Deadline Exceeded")
+                                                       : absl::OkStatus();
+  });
+  site.agents.SetTraining(TrainForEver);
+  site.Register(FakeNode("a"));
+  v1::JobSpec spec = PinnedJob("saves", {"a/cpu0"});
+  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");
+  const std::string id = site.Submit(spec);
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  v1::DrainNodeRequest drain;
+  drain.set_node("a");
+  REQUIRE(site.orchestrator->DrainNode(drain)->leaving_size() == 1);
+  site.orchestrator.reset();
+  CHECK(site.store->GetJob(id)->state() == v1::JOB_STATE_RUNNING);
+  is_reachable = true;
+  site.Start();
+  const v1::Job job = site.Await(id, v1::JOB_STATE_RECOVERING);
+  CHECK(job.restarts() == 0);
+  const std::vector<std::string> log = site.Log(id);
+  CHECK(std::count(log.begin(), log.end(), "recovering: node a is drained") == 1);
+  CHECK(site.agents.trainings().size() == 1);
+}
+
+TEST_CASE(
     "a job whose agent was started anew while there was no coordinator is launched again, and counts a "
     "restart") {
   OrchestratorSite site;

@@ -105,7 +105,7 @@ absl::StatusOr<v1::DrainNodeResponse> Orchestrator::DrainNode(const v1::DrainNod
     return absl::NotFoundError(absl::StrCat("no node \"", node, "\""));
   RETURN_IF_ERROR(store_.PutDrainedNode(node));
   if (drained_nodes_.insert(node).second) LogInfo(absl::StrCat("node ", node, " is drained"), {.node = node});
-  return MoveJobsFrom(node, absl::StrCat("node ", node, " is drained"), request.now());
+  return MoveJobsFrom(node, BecauseDrained(node), request.now());
 }
 
 v1::LeaveResponse Orchestrator::Leave(const v1::LeaveRequest& request) {
