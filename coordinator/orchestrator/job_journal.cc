@@ -189,10 +189,8 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   if (!WaitsForDevices(after.state)) entry->wait.clear();
   if (IsEnded(after.state) && job.ended_at_seconds() == 0) job.set_ended_at_seconds(UnixSecondsNow());
   if (!IsEnded(after.state)) job.clear_ended_at_seconds();
-  if (after.state != JobState::kRunning) {
-    job.clear_tasks();
-    job.clear_ends_after_checkpoint();
-  }
+  if (after.state != JobState::kRunning) job.clear_tasks();
+  if (IsEnded(after.state) || WaitsForDevices(after.state)) job.clear_asked_to_end();
   if (after.state == JobState::kRunning && job.started_at_seconds() == 0)
     job.set_started_at_seconds(UnixSecondsNow());
   const std::string text = absl::StrCat(NameOf(after.state), after.reason.empty() ? "" : ": ", after.reason);

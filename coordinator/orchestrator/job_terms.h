@@ -13,9 +13,6 @@ namespace medley {
 
 // Why a job has ended that its user cancelled.
 inline constexpr char kCancelledByUser[] = "cancelled by the user";
-// Likewise after a checkpoint, and what is said of it until then.
-inline constexpr char kStoppedByUser[] = "stopped by the user after a checkpoint";
-inline constexpr char kEndsAfterCheckpoint[] = "ends after its step and a checkpoint";
 
 // Why it leaves a node.
 inline std::string BecauseDrained(const std::string& node) {

@@ -60,8 +60,11 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options
         orchestrator->TakeUp(job);
         continue;
       }
-      const absl::StatusOr<v1::Job> after = orchestrator->journal_.Apply(
-          job.id(), JobEvent::kInterrupted, "the coordinator was restarted before it trained");
+      const absl::StatusOr<v1::Job> after =
+          job.asked_to_end() == v1::JOB_ENDING_UNSPECIFIED
+              ? orchestrator->journal_.Apply(job.id(), JobEvent::kInterrupted,
+                                             "the coordinator was restarted before it trained")
+              : orchestrator->journal_.Apply(job.id(), JobEvent::kCancelled, kCancelledByUser);
       if (Waits(after)) orchestrator->waiting_.push_back(job.id());
     }
     // Jobs that were asked to leave these may not have heard of it.
@@ -258,10 +261,7 @@ void Orchestrator::TakeUp(const v1::Job& job) {
   active.looked_at_checkpoint = job.checkpoint_step();
   active.runner = std::make_unique<JobRunner>(Services(), job.id(), std::vector<ClusterDeviceLocation>());
   journal_.Log(job.id(), "coordinator", "the coordinator was restarted; the job is taken up where it is");
-  if (job.ends_after_checkpoint()) {
-    active.runner->FinishEarly(JobEvent::kCancelled, kStoppedByUser);
-    journal_.SetWait(job.id(), kEndsAfterCheckpoint);
-  }
+  End(job.id(), job.asked_to_end(), *active.runner);
   active.thread = std::thread([this, job, runner = active.runner.get()] {
     Settle(job.id(), *runner, runner->TakeUp(job, 2 * options_.lease));
   });
@@ -286,7 +286,8 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
       outcome = {.event = JobEvent::kCancelled, .cause = kCancelledByUser, .end = outcome.end};
     }
     bool was_to_end = false;
-    (void)journal_.Look(job_id, [&](const v1::Job& job) { was_to_end = job.ends_after_checkpoint(); });
+    (void)journal_.Look(
+        job_id, [&](const v1::Job& job) { was_to_end = job.asked_to_end() != v1::JOB_ENDING_UNSPECIFIED; });
     if (was_to_end && (outcome.event == JobEvent::kLost || outcome.event == JobEvent::kInterrupted)) {
       // To train on until there is another checkpoint is not what the user asked for.
       outcome.event = JobEvent::kCancelled;

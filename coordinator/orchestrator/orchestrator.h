@@ -154,6 +154,9 @@ class Orchestrator {
   bool StartJob(const std::string& job_id, const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeUp(const v1::Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has a run end as its job was asked to; or does nothing.
+  void End(const std::string& job_id, v1::JobEnding ending, JobRunner& runner)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
   bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

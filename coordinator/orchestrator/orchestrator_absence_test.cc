@@ -134,6 +134,41 @@ TEST_CASE(
   CHECK(site.agents.trainings().size() == 1);
 }
 
+TEST_CASE("a job whose coordinator was killed while it was being cancelled is not taken up again") {
+  const bool trains = GENERATE(true, false);
+  CAPTURE(trains);
+  OrchestratorSite site;
+  std::atomic<bool> may_end = false;
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    worker.AwaitEnd();
+    while (!may_end) std::this_thread::yield();
+    return absl::CancelledError("was asked to stop");
+  });
+  site.Register(FakeNode("a"));
+  const std::string id = site.Submit(PinnedJob("unwanted", {"a/cpu0"}));
+  const v1::Job running = site.Await(id, v1::JOB_STATE_RUNNING);
+  const absl::StatusOr<v1::Job> answer = site.Cancel(id);
+  REQUIRE(answer.ok());
+  CHECK(answer->asked_to_end() == v1::JOB_ENDING_AT_ONCE);
+  CHECK(site.Cancel(id)->state() == v1::JOB_STATE_RUNNING);
+  // What is on disk then is what the next coordinator finds.
+  v1::Job kept = *site.store->GetJob(id);
+  CHECK(kept.asked_to_end() == v1::JOB_ENDING_AT_ONCE);
+  if (!trains) {
+    kept.set_state(v1::JOB_STATE_LAUNCHING);
+    kept.clear_tasks();
+  }
+  may_end = true;
+  site.orchestrator.reset();
+  REQUIRE(site.store->UpdateJob(kept).ok());
+  site.Start();
+  const v1::Job job = site.Await(id, v1::JOB_STATE_CANCELLED);
+  CHECK(job.state_reason() == "cancelled by the user");
+  CHECK(job.asked_to_end() == v1::JOB_ENDING_UNSPECIFIED);
+  CHECK(site.agents.trainings().size() == 1);
+  CHECK(site.orchestrator->Register(WithTasksOf(running, FakeNode("a")))->stop_tasks().size() == 1);
+}
+
 TEST_CASE(
     "a job leaves a drained node although another coordinator has come before an agent has heard of it") {
   std::atomic<bool> is_reachable = false;

@@ -35,16 +35,23 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
     RETURN_IF_ERROR(journal_.CheckKept(id));
     return cancelled;
   }
-  if (!request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING) {
-    active->second.runner->Abort(JobEvent::kCancelled, kCancelledByUser);
-    journal_.SetWait(id, "is being cancelled");
-  } else {
-    RETURN_IF_ERROR(journal_.Change(id, [](v1::Job& j) { j.set_ends_after_checkpoint(true); }).status());
-    active->second.runner->FinishEarly(JobEvent::kCancelled, kStoppedByUser);
-    journal_.SetWait(id, kEndsAfterCheckpoint);
-    RETURN_IF_ERROR(journal_.CheckKept(id));
-  }
+  const bool at_once = !request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING ||
+                       job.asked_to_end() == v1::JOB_ENDING_AT_ONCE;
+  const v1::JobEnding ending = at_once ? v1::JOB_ENDING_AT_ONCE : v1::JOB_ENDING_AFTER_CHECKPOINT;
+  RETURN_IF_ERROR(journal_.Change(id, [&](v1::Job& j) { j.set_asked_to_end(ending); }).status());
+  End(id, ending, *active->second.runner);
+  RETURN_IF_ERROR(journal_.CheckKept(id));
   return journal_.Get(id);
+}
+
+void Orchestrator::End(const std::string& job_id, v1::JobEnding ending, JobRunner& runner) {
+  if (ending == v1::JOB_ENDING_AT_ONCE) {
+    runner.Abort(JobEvent::kCancelled, kCancelledByUser);
+    journal_.SetWait(job_id, "is being cancelled");
+  } else if (ending == v1::JOB_ENDING_AFTER_CHECKPOINT) {
+    runner.FinishEarly(JobEvent::kCancelled, "stopped by the user after a checkpoint");
+    journal_.SetWait(job_id, "ends after its step and a checkpoint");
+  }
 }
 
 absl::StatusOr<v1::Job> Orchestrator::Resume(const std::string& job_id) {
