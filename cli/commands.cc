@@ -20,10 +20,6 @@
 namespace medley {
 namespace {
 
-CoordinatorClient Connect(const Connection& connection) {
-  return {connection.address, connection.timeout, connection.tls};
-}
-
 // `all` with one node and the profiles of its devices' kinds.
 absl::StatusOr<v1::ListNodesResponse> OnlyNode(const v1::ListNodesResponse& all, const std::string& name) {
   v1::ListNodesResponse one;

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cli/coordinator_client.h"
 #include "cli/output.h"
 #include "cli/views.h"
 #include "proto/medley/v1/config.pb.h"
@@ -20,6 +21,10 @@ struct Connection {
   Output output = Output::kText;
   size_t columns = 0;  // of the terminal; 0: it is none
 };
+
+inline CoordinatorClient Connect(const Connection& connection) {
+  return {connection.address, connection.timeout, connection.tls};
+}
 
 inline void Print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 

@@ -25,10 +25,6 @@ constexpr uint32_t kMostLogLines = 100000;
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 constexpr absl::Duration kBetweenLooksAtAnEnd = absl::Milliseconds(50);
 
-CoordinatorClient Connect(const Connection& connection) {
-  return {connection.address, connection.timeout, connection.tls};
-}
-
 absl::Status ShowJob(const Connection& connection, const absl::StatusOr<v1::Job>& job) {
   return Show(connection, job, [&](const v1::Job& reply) { return FormatJob(reply, connection.columns); });
 }

@@ -21,10 +21,6 @@ struct JoinTokenCommand {
   std::string node, valid_for = "1h", id;
 };
 
-CoordinatorClient Connect(const Connection& connection) {
-  return {connection.address, connection.timeout, connection.tls};
-}
-
 absl::Status Create(const Connection& connection, const JoinTokenCommand& command) {
   v1::CreateJoinTokenRequest request;
   request.set_node(command.node);

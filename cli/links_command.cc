@@ -64,7 +64,7 @@ absl::Status ShowGroup(CoordinatorClient& client, const Connection& connection, 
 
 absl::Status RunLinks(const Connection& connection, const LinksCommand& command) {
   RETURN_IF_ERROR(CheckOptions(command));
-  CoordinatorClient client(connection.address, connection.timeout, connection.tls);
+  CoordinatorClient client = Connect(connection);
   if (!command.job.empty()) return ShowTraffic(client, connection, command.job);
   if (command.refresh)
     RETURN_IF_ERROR(

@@ -29,10 +29,6 @@ struct OperatorCommand {
   bool failed = false, dry_run = false;
 };
 
-CoordinatorClient Connect(const Connection& connection) {
-  return {connection.address, connection.timeout, connection.tls};
-}
-
 const char* LevelName(v1::FindingLevel level) {
   return level == v1::FINDING_LEVEL_GOOD ? "ok" : level == v1::FINDING_LEVEL_WARNING ? "warning" : "error";
 }

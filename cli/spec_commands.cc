@@ -74,8 +74,7 @@ absl::Status RunSubmit(const Connection& connection, const SubmitCommand& comman
   ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
   request.set_request_id(command.request_id);
   if (command.then == AfterSubmit::kWatch) BlockInterrupts();
-  const absl::StatusOr<v1::Job> job =
-      CoordinatorClient(connection.address, connection.timeout, connection.tls).Submit(request);
+  const absl::StatusOr<v1::Job> job = Connect(connection).Submit(request);
   RETURN_IF_ERROR(places.Locate(job.status()));
   RETURN_IF_ERROR(Show(connection, job, [](const v1::Job& j) { return absl::StrCat(j.id(), "\n"); }));
   if (command.then == AfterSubmit::kReturn) return absl::OkStatus();
@@ -97,7 +96,7 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
         "--kinds: goes with --cluster alone; devices that are there are measured");
   if (command.cluster_file.empty()) {
     BlockInterrupts();
-    CoordinatorClient client(connection.address, connection.timeout, connection.tls);
+    CoordinatorClient client = Connect(connection);
     report = CallPatiently("measuring what no profile tells yet, then planning",
                            "interrupted; nothing was started",
                            [&](CallHandle& handle) { return client.PlanJob(request, handle); });
@@ -141,7 +140,7 @@ absl::Status RunExplain(const Connection& connection, const std::string& job_id,
   request.set_job_id(job_id);
   request.set_with_predicted_step(!page_file.empty());
   BlockInterrupts();
-  CoordinatorClient client(connection.address, connection.timeout, connection.tls);
+  CoordinatorClient client = Connect(connection);
   absl::StatusOr<v1::PlanReport> report =
       CallPatiently("looking for the best plans of other kinds", "interrupted; the job goes on",
                     [&](CallHandle& handle) { return client.GetPlan(request, handle); });

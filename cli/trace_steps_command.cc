@@ -50,7 +50,7 @@ absl::Status Reworded(const absl::Status& error, absl::StatusCode code, const st
 
 absl::Status Collect(const Connection& connection, const v1::TraceStepsRequest& request, Traced& traced) {
   BlockInterrupts();
-  CoordinatorClient client(connection.address, connection.timeout, connection.tls);
+  CoordinatorClient client = Connect(connection);
   CallHandle handle;
   ProgressLine line;
   const Interrupter interrupter([&] { handle.Cancel(); });
