@@ -9,10 +9,6 @@
 namespace medley {
 namespace {
 
-std::string FullName(const std::string& node, const ClusterDevice& device) {
-  return absl::StrCat(node, "/", device.description.name);
-}
-
 std::string SilentFor(absl::Duration duration) {
   return absl::StrCat("its agent has not been heard of for ",
                       absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(100))));

@@ -58,6 +58,10 @@ struct ClusterDeviceLocation {
   bool protects_messages = false;
 };
 
+inline std::string FullName(const ClusterDeviceLocation& location) {
+  return FullName(location.node, location.device);
+}
+
 struct ClusterOptions {
   absl::Duration lease = absl::Seconds(10);      // the shortest: LeaseOf
   absl::Duration forget_after = absl::Hours(1);  // since the last renewal; dead nodes are shown until then

@@ -59,7 +59,7 @@ DeviceLinks LinksIn(const Cluster& cluster) {
   std::vector<AllowedDevice> devices;
   for (const ClusterNode& node : cluster.nodes) {
     for (const ClusterDevice& device : node.devices)
-      devices.push_back({absl::StrCat(node.name, "/", device.description.name), &node, &device});
+      devices.push_back({FullName(node.name, device), &node, &device});
   }
   const absl::StatusOr<DeviceLinks> links = LinksOf(devices, cluster);
   REQUIRE(links.status().ToString() == "OK");

@@ -57,8 +57,7 @@ v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec) {
   auto& devices = *spec.mutable_constraints()->mutable_devices();
   devices.Clear();
   for (const ClusterNode& node : cluster.nodes) {
-    for (const ClusterDevice& device : node.devices)
-      *devices.Add() = absl::StrCat(node.name, "/", device.description.name);
+    for (const ClusterDevice& device : node.devices) *devices.Add() = FullName(node.name, device);
   }
   return spec;
 }

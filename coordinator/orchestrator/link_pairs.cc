@@ -28,9 +28,7 @@ std::string MachineOf(const ClusterDeviceLocation& device) {
 std::string LinkKind(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
   const bool by_place = MachineOf(a) == MachineOf(b) && (IsOnCores(a) || IsOnCores(b));
   const auto end = [&](const ClusterDeviceLocation& device) {
-    return std::make_pair(
-        by_place ? absl::StrCat(device.node, "/", device.device.description.name) : device.node,
-        device.device.kind);
+    return std::make_pair(by_place ? FullName(device) : device.node, device.device.kind);
   };
   const auto [first, second] = std::minmax({end(a), end(b)});  // copies: the ends are temporaries
   return absl::StrCat(first.first, " - ", second.first, ": ", first.second, ", ", second.second);

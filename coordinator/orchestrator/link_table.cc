@@ -64,10 +64,6 @@ bool AreAlike(const v1::LinkProfile& a, const v1::LinkProfile& b) {
          Within(kLatencySpread, kLatencyNoiseSeconds, a.latency_seconds(), b.latency_seconds());
 }
 
-std::string FullName(const ClusterDeviceLocation& device) {
-  return absl::StrCat(device.node, "/", device.device.description.name);
-}
-
 bool HoldsUnder(MessageProtection protection, const v1::LinkProfile& measured) {
   const MessageProtection with = DecodeMessageProtection(measured.message_protection());
   return with == protection || (with == MessageProtection::kNone && measured.transport() == kSharedMemory);

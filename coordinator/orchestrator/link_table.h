@@ -71,7 +71,4 @@ class LinkTable {
 // Whether they differ by no more than repeated measurements of links that are alike.
 bool AreAlike(const v1::LinkProfile& a, const v1::LinkProfile& b);
 
-// "node/device"
-std::string FullName(const ClusterDeviceLocation& device);
-
 }  // namespace medley

@@ -209,7 +209,7 @@ Orchestrator::Round Orchestrator::LookAround() {
   Round round{.nodes = cluster_.Nodes(Time())};
   for (const NodeSnapshot& node : round.nodes) {
     for (const ClusterDevice& device : node.description.devices) {
-      const std::string name = absl::StrCat(node.description.name, "/", device.description.name);
+      const std::string name = FullName(node.description.name, device);
       if (node.alive) round.live.insert(name);
       if (device.emulated) round.emulated.insert(name);
       if (!node.description.protects_messages) round.unprotecting.insert(name);

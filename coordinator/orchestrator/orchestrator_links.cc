@@ -18,7 +18,7 @@ std::vector<std::string> Orchestrator::LiveDevices() {
   for (const NodeSnapshot& node : cluster_.Nodes(Time())) {
     if (!node.alive) continue;
     for (const ClusterDevice& device : node.description.devices) {
-      devices.push_back(absl::StrCat(node.description.name, "/", device.description.name));
+      devices.push_back(FullName(node.description.name, device));
     }
   }
   return devices;

@@ -34,7 +34,7 @@ std::vector<std::string> FastestFirst(const std::string& shape, const std::vecto
     for (const ClusterDevice& device : node.description.devices) {
       const auto seconds = seconds_by_kind.find(device.kind);
       if (seconds == seconds_by_kind.end()) continue;
-      order.emplace_back(seconds->second, absl::StrCat(node.description.name, "/", device.description.name));
+      order.emplace_back(seconds->second, FullName(node.description.name, device));
     }
   }
   std::sort(order.begin(), order.end());

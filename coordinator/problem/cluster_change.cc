@@ -28,7 +28,7 @@ std::vector<AllowedDevice> AllDevices(const Cluster& cluster) {
   std::vector<AllowedDevice> devices;
   for (const ClusterNode& node : cluster.nodes) {
     for (const ClusterDevice& device : node.devices)
-      devices.push_back({absl::StrCat(node.name, "/", device.description.name), &node, &device});
+      devices.push_back({FullName(node.name, device), &node, &device});
   }
   return devices;
 }
@@ -112,8 +112,7 @@ std::vector<ClusterLink> LinksLikeOthers(const ClusterNode& added, const Cluster
     links.push_back({a, b, like.cost, like.bytes_per_second, like.measured_at_seconds});
   };
   std::vector<std::string> names;
-  for (const ClusterDevice& device : added.devices)
-    names.push_back(absl::StrCat(added.name, "/", device.description.name));
+  for (const ClusterDevice& device : added.devices) names.push_back(FullName(added.name, device));
   for (size_t a = 0; a < names.size(); ++a) {
     const auto within = known.within_hosts.find(kind);
     for (size_t b = 0; b < a && within != known.within_hosts.end(); ++b)
@@ -243,9 +242,8 @@ absl::Status RemoveDevices(const std::string& name, Cluster& cluster) {
     if (IsAt(device, name)) removed.insert(device.name);
   if (removed.empty()) return Invalid("no node or device is \"", name, "\"; ", DescribeNames(cluster));
   for (ClusterNode& node : left.nodes) {
-    std::erase_if(node.devices, [&](const ClusterDevice& device) {
-      return removed.contains(absl::StrCat(node.name, "/", device.description.name));
-    });
+    std::erase_if(node.devices,
+                  [&](const ClusterDevice& device) { return removed.contains(FullName(node.name, device)); });
   }
   std::erase_if(left.nodes, [](const ClusterNode& node) { return node.devices.empty(); });
   if (left.nodes.empty()) return Invalid("without \"", name, "\" no device is left");

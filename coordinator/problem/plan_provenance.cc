@@ -83,7 +83,7 @@ void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const P
   report.computes_f32_instead.clear();
   for (const ClusterNode& node : cluster.nodes) {
     for (const ClusterDevice& device : node.devices) {
-      const std::string name = absl::StrCat(node.name, "/", device.description.name);
+      const std::string name = FullName(node.name, device);
       if (!names.contains(name)) continue;
       if (device.emulated) report.emulated.insert(name);
       if (device.computes.For(training.precision) != training.precision)

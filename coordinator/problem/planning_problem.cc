@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<AllowedDevice>> DevicesOf(const TrainingSpec& spec,
       return absl::InvalidArgumentError(absl::StrCat("nodes: \"", node.name, "\" is there twice"));
     }
     for (const ClusterDevice& device : node.devices) {
-      const std::string name = absl::StrCat(node.name, "/", device.description.name);
+      const std::string name = FullName(node.name, device);
       if (!names.insert(name).second) {
         return absl::InvalidArgumentError(absl::StrCat("nodes: device \"", name, "\" is there twice"));
       }

@@ -23,6 +23,11 @@ struct ClusterDevice {
   friend bool operator==(const ClusterDevice&, const ClusterDevice&) = default;
 };
 
+// "node/device", the name of a device in plans, jobs and links.
+inline std::string FullName(const std::string& node, const ClusterDevice& device) {
+  return node + "/" + device.description.name;
+}
+
 struct ClusterNode {
   std::string name;
   std::string host;  // the machine: nodes with equal host share cores; empty: alone on its own
