@@ -268,7 +268,7 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
       reductions.begin(), reductions.end(), [](const ReductionChoice& a, const ReductionChoice& b) {
         return a.elements != b.elements ? a.elements < b.elements : a.holders.size() < b.holders.size();
       });
-  ASSIGN_OR_RETURN(const std::vector<int> device_of_rank, DevicesOfRanks(problem, plan));
+  ASSIGN_OR_RETURN(const std::vector<int> device_of_rank, DevicesOfRanks(DevicesByName(problem), plan));
   const int at_once = SumsAtOnce(problem, plan, device_of_rank).Over(largest.holders);
   std::vector<int> devices;
   std::vector<std::string> names;

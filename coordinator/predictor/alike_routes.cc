@@ -501,6 +501,7 @@ AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
     : problem_(problem),
       classes_(DeviceClassesOf(problem)),
       class_of_(problem.devices.size()),
+      device_by_name_(DevicesByName(problem)),
       samples_(problem, class_of_),
       ways_(problem) {
   for (size_t c = 0; c < classes_.size(); ++c) {
@@ -508,8 +509,6 @@ AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
       for (const int d : host) class_of_[d] = static_cast<int>(c);
     }
   }
-  for (size_t d = 0; d < problem.devices.size(); ++d)
-    device_by_name_.emplace(problem.devices[d].name, static_cast<int>(d));
 }
 
 std::string AlikeRoutePredictor::KindOf(const Plan& plan, const std::vector<int>& routes,

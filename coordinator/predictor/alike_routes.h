@@ -66,7 +66,7 @@ class AlikeRoutePredictor {
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
   std::vector<int> class_of_;
-  std::unordered_map<std::string, int> device_by_name_;
+  const std::unordered_map<std::string, int> device_by_name_;
   std::unordered_map<std::string, LastBackwardsOfUnits> last_backwards_;
   SumSamples samples_;
   const SharedWays ways_;

@@ -84,6 +84,13 @@ const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& 
   return nullptr;
 }
 
+std::unordered_map<std::string, int> DevicesByName(const PlanningProblem& problem) {
+  std::unordered_map<std::string, int> device_by_name;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d)
+    device_by_name.emplace(problem.devices[d].name, d);
+  return device_by_name;
+}
+
 PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices) {
   PlanningProblem result{.shape = problem.shape,
                          .precision = problem.precision,

@@ -2,6 +2,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "coordinator/predictor/device_links.h"
@@ -133,6 +134,8 @@ double HostBytesFor(const PlanningProblem& problem, const DeviceCost& device);
 
 // The device of that name; null: the problem has none.
 const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name);
+// The places of the devices in the problem, for who looks for many of them.
+std::unordered_map<std::string, int> DevicesByName(const PlanningProblem& problem);
 
 // Of all devices that `plan` uses.
 double PricePerHour(const PlanningProblem& problem, const Plan& plan);

@@ -73,10 +73,8 @@ DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank) {
 }
 
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
-  std::unordered_map<std::string, const DeviceCost*> devices;  // of many: one look at each
-  if (RankCount(plan) > kMostToldAlone) {
-    for (const DeviceCost& device : problem.devices) devices.emplace(device.name, &device);
-  }
+  std::unordered_map<std::string, int> device_by_name;  // of many: one look at each
+  if (RankCount(plan) > kMostToldAlone) device_by_name = DevicesByName(problem);
   std::map<int, Bytes> on_host;
   RankMemories memories(plan, problem.shape);
   Rank rank = 0;
@@ -84,7 +82,8 @@ bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
     const std::vector<ModelShare> shares = SharesOf(unit, problem.shape.model);
     for (size_t member = 0; member < unit.devices.size(); ++member, ++rank) {
       const std::string& name = unit.devices[member];
-      const DeviceCost& device = devices.empty() ? *FindDevice(problem, name) : *devices.at(name);
+      const DeviceCost& device =
+          device_by_name.empty() ? *FindDevice(problem, name) : problem.devices[device_by_name.at(name)];
       const RankMemory& memory = memories.Of(rank);
       if (!Fits(memory, RoomOf(device, problem.shape.model, shares[member]))) return false;
       if (memory.host == Bytes{0}) continue;

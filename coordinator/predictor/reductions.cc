@@ -283,10 +283,8 @@ CollectiveChoice Reductions::Renumbered(CollectiveChoice choice, const std::vect
   return choice;
 }
 
-absl::StatusOr<std::vector<int>> DevicesOfRanks(const PlanningProblem& problem, const Plan& plan) {
-  std::map<std::string, int> device_by_name;
-  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d)
-    device_by_name.emplace(problem.devices[d].name, d);
+absl::StatusOr<std::vector<int>> DevicesOfRanks(const std::unordered_map<std::string, int>& device_by_name,
+                                                const Plan& plan) {
   std::vector<int> devices;
   for (size_t u = 0; u < plan.units.size(); ++u) {
     for (const std::string& name : plan.units[u].devices) {
@@ -321,7 +319,7 @@ int SumsAtOnce::Over(const std::vector<Rank>& holders) const {
 }
 
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {
-  ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(problem, plan));
+  ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(DevicesByName(problem), plan));
   const Reductions choosing(problem);
   const SumsAtOnce at_once(problem, plan, devices);
   std::vector<ReductionChoice> reductions;
@@ -342,7 +340,7 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
 }
 
 absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan) {
-  ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(problem, plan));
+  ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(DevicesByName(problem), plan));
   const Reductions choosing(problem);
   std::vector<ReductionChoice> exchanges;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {

@@ -131,8 +131,9 @@ class Reductions {
   int64_t chosen_members_ = 0;
 };
 
-// The devices of a plan's ranks, as indices into PlanningProblem::devices. InvalidArgument: one is not in the problem.
-absl::StatusOr<std::vector<int>> DevicesOfRanks(const PlanningProblem& problem, const Plan& plan);
+// The devices of a plan's ranks, by DevicesByName. InvalidArgument: one is not in the problem.
+absl::StatusOr<std::vector<int>> DevicesOfRanks(const std::unordered_map<std::string, int>& device_by_name,
+                                                const Plan& plan);
 
 // How many sums like that of a slice run at once on each host of its holders: the ranks of a unit sum their parts of its
 // blocks at the same time, and all wait for the units that have the fewest beside each other.

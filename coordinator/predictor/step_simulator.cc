@@ -30,10 +30,10 @@ StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reducti
     : problem_(problem),
       own_reductions_(std::move(own)),
       reductions_(reductions ? *reductions : *own_reductions_),
+      device_by_name_(DevicesByName(problem)),
       ways_(problem.ways ? *problem.ways : SharedWays(problem)) {
   std::map<int, int> processors, hosts;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
-    device_by_name_.emplace(problem.devices[d].name, d);
     const int number = static_cast<int>(processors.size());
     processor_.push_back(processors.emplace(problem.devices[d].processor, number).first->second);
     const DeviceCost& device = problem.devices[d];
@@ -122,32 +122,24 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
   programs_.clear();
   rows_.clear();
   costs_.clear();
-  int rank = 0;
+  ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(device_by_name_, plan));
+  Rank rank = 0;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    int member = 0;
-    for (const std::string& name : plan.units[u].devices) {
-      const auto device = device_by_name_.find(name);
-      if (device == device_by_name_.end()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
-      }
-      RankCost cost{.device = device->second};
+    for (int member = 0; member < static_cast<int>(plan.units[u].devices.size()); ++member, ++rank) {
+      RankCost cost{.device = devices[rank]};
       if (IsSimulated(rank)) {
         programs_.push_back(CompileStep(plan, rank, problem_.shape, Purpose::kTrain));
         if (plan.post_validation) rows_.push_back(StepsInARow(plan, rank, problem_.shape, kStepsInARow));
         simulated_instructions_ += static_cast<int64_t>(Simulated(rank).instructions.size());
-        ASSIGN_OR_RETURN(cost, CostOf(plan, programs_.back(), device->second));
+        ASSIGN_OR_RETURN(cost, CostOf(plan, programs_.back(), devices[rank]));
       } else {
         programs_.push_back({.rank = rank, .unit = u});
         if (plan.post_validation) rows_.push_back(programs_.back());
       }
-      cost.member = member++;
+      cost.member = member;
       costs_.push_back(std::move(cost));
-      ++rank;
     }
   }
-  std::vector<int> devices;
-  for (const RankCost& cost : costs_) devices.push_back(cost.device);
   sums_at_once_ = SumsAtOnce(problem_, plan, devices);
   return absl::OkStatus();
 }

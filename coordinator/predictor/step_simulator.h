@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -178,7 +179,7 @@ class StepSimulator {
   const PlanningProblem& problem_;
   const std::unique_ptr<Reductions> own_reductions_;  // null: they are another's
   Reductions& reductions_;
-  std::map<std::string, int> device_by_name_;
+  const std::unordered_map<std::string, int> device_by_name_;
   // The processor and the host of each device, numbered from 0; -1: it shares nothing with its host.
   std::vector<int> processor_, host_;
   const SharedWays ways_;

@@ -32,14 +32,14 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   std::vector<PlanViolation> violations = CheckPlanForm(plan, problem.shape);
   if (violations.empty()) {
     // A rank's room depends on its share of the width, for so does what its ops hold.
-    std::unordered_map<std::string, const DeviceCost*> devices;
-    for (const DeviceCost& device : problem.devices) devices.emplace(device.name, &device);
+    const std::unordered_map<std::string, int> device_by_name = DevicesByName(problem);
     for (const Unit& unit : plan.units) {
       const std::vector<ModelShare> shares = SharesOf(unit, problem.shape.model);
       for (size_t member = 0; member < unit.devices.size(); ++member) {
-        const auto device = devices.find(unit.devices[member]);
-        if (device != devices.end())
-          site.room_by_device[device->first] = RoomOf(*device->second, problem.shape.model, shares[member]);
+        const auto device = device_by_name.find(unit.devices[member]);
+        if (device == device_by_name.end()) continue;
+        site.room_by_device[device->first] =
+            RoomOf(problem.devices[device->second], problem.shape.model, shares[member]);
       }
     }
     violations = CheckPlan(plan, problem.shape, site);
