@@ -4,22 +4,26 @@
 #include "runtime/base/status_macros.h"
 
 namespace medley {
+namespace {
 
-GoneWatch::GoneWatch(Transport& transport, absl::Span<const int> members, uint16_t channel) {
-  const MessageTag tag{MessageTag::Kind::kReduce, channel, kSequence};
-  for (const int member : members) {
-    if (!transport.IsPeer(member)) continue;
-    absl::StatusOr<std::unique_ptr<Transfer>> posted = transport.Receive(member, tag, {});
-    if (!posted.ok()) {
-      started_ = posted.status();
-      return;
-    }
-    listening_.emplace_back(member, *std::move(posted));
+constexpr absl::Duration kSuspicious = absl::Milliseconds(50);
+
+}  // namespace
+
+absl::Status GoneWatch::Listen() {
+  const MessageTag tag{MessageTag::Kind::kReduce, channel_, kSequence};
+  for (const int member : members_) {
+    if (!transport_.IsPeer(member)) continue;
+    ASSIGN_OR_RETURN(std::unique_ptr<Transfer> posted, transport_.Receive(member, tag, {}));
+    listening_.emplace_back(member, std::move(posted));
   }
+  return absl::OkStatus();
 }
 
-absl::Status GoneWatch::Check() {
-  RETURN_IF_ERROR(started_);
+absl::Status GoneWatch::Check(absl::Duration waited) {
+  if (waited < kSuspicious) return absl::OkStatus();
+  if (!started_.has_value()) started_ = Listen();
+  RETURN_IF_ERROR(*started_);
   for (const auto& [rank, transfer] : listening_) {
     if (!transfer->Done()) continue;
     RETURN_IF_ERROR(

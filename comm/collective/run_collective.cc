@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,8 +21,6 @@ constexpr int kLooks = 200;
 // Then it sleeps on the stream that is furthest behind, but looks at the others in growing intervals: nothing
 // says which message comes next, and a peer may wait for what another stream makes possible.
 constexpr absl::Duration kFirstSleep = absl::Microseconds(100), kLongestSleep = absl::Milliseconds(5);
-// So long without a message, and it may be that a member is gone.
-constexpr absl::Duration kSuspicious = absl::Milliseconds(50);
 
 // Sends first: where the receiver does the copying, posting a receive may take as long as its message, and
 // the peer could do its copying at the same time.
@@ -56,7 +53,10 @@ MessageStream* FurthestBehind(std::vector<MessageStream>& streams) {
 class CollectiveRun {
  public:
   CollectiveRun(const StreamContext& context, absl::Span<const int> members, absl::Time deadline)
-      : context_(context), members_(members), deadline_(deadline), streams_(StreamsOf(context, members)) {}
+      : context_(context),
+        deadline_(deadline),
+        streams_(StreamsOf(context, members)),
+        watch_(context.transport, members, context.channel) {}
 
   absl::Status Run() {
     while (true) {
@@ -92,18 +92,15 @@ class CollectiveRun {
     const absl::Duration sleep = std::clamp(slept_, kFirstSleep, kLongestSleep);  // so they double
     RETURN_IF_ERROR(behind->AwaitOldest(now + sleep, deadline_));
     slept_ += sleep;
-    if (slept_ < kSuspicious) return absl::OkStatus();
-    if (!watch_.has_value()) watch_.emplace(context_.transport, members_, context_.channel);
-    return watch_->Check();
+    return watch_.Check(slept_);
   }
 
   const StreamContext& context_;
-  const absl::Span<const int> members_;
   const absl::Time deadline_;
   std::vector<MessageStream> streams_;
   int looks_ = 0;                                // in vain, since there was something to do
   absl::Duration slept_ = absl::ZeroDuration();  // likewise
-  std::optional<GoneWatch> watch_;
+  GoneWatch watch_;
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "comm/group/library_rank_group.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +14,7 @@
 namespace medley {
 namespace {
 
-// Between two looks; and so long without an end, and it may be that a member is gone.
-constexpr absl::Duration kBetweenLooks = absl::Milliseconds(1), kSuspicious = absl::Milliseconds(50);
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -119,18 +117,15 @@ absl::Status LibraryRankGroup::Fail(const absl::Status& error) {
 }
 
 void LibraryRankGroup::Look() {
-  std::optional<GoneWatch> gone;
+  GoneWatch gone(transport_, members_, channel_);
   MutexLock lock(mutex_);
   while (true) {
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return ends_ || under_way_; });
-    const absl::Time suspicious_at = Now() + kSuspicious;
+    const absl::Time begun = Now();
     while (under_way_ && !ends_) {
       const absl::StatusOr<bool> done = IsDone();
       absl::Status status = done.status();
-      if (status.ok() && Now() >= suspicious_at) {
-        if (!gone.has_value()) gone.emplace(transport_, members_, channel_);
-        status = gone->Check();
-      }
+      if (status.ok()) status = gone.Check(Now() - begun);
       if (!status.ok()) {
         (void)Fail(status);
       } else if (*done) {

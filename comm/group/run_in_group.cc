@@ -1,6 +1,5 @@
 #include "comm/group/run_in_group.h"
 
-#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,9 +11,6 @@
 
 namespace medley {
 namespace {
-
-// So long without an end, and it may be that a member is gone.
-constexpr absl::Duration kSuspicious = absl::Milliseconds(50);
 
 absl::Status Submit(DeviceGroup& group, const GroupExchangeOf& exchange, Fence after) {
   switch (exchange.kind) {
@@ -31,15 +27,13 @@ absl::Status Submit(DeviceGroup& group, const GroupExchangeOf& exchange, Fence a
 absl::Status Await(DeviceGroup& group, Transport& transport, absl::Span<const int> members, uint16_t channel,
                    absl::Time deadline) {
   Patience patience;
-  std::optional<GoneWatch> watch;
+  GoneWatch watch(transport, members, channel);
   while (true) {
     ASSIGN_OR_RETURN(const bool done, group.Done());
     if (done) return absl::OkStatus();
     if (Now() >= deadline) return absl::DeadlineExceededError("the devices have not finished it in time");
     patience.Wait();
-    if (patience.slept() < kSuspicious) continue;
-    if (!watch.has_value()) watch.emplace(transport, members, channel);
-    RETURN_IF_ERROR(watch->Check());
+    RETURN_IF_ERROR(watch.Check(patience.slept()));
   }
 }
 
