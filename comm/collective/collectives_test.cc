@@ -1,12 +1,10 @@
-#include "comm/collective/collectives.h"
-
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "comm/collective/all_reduce.h"
 #include "comm/collective/collective_check.h"
 #include "runtime/ir/collective/all_reduce_schedule.h"
 #include "runtime/ir/collective/ring_schedule.h"
-#include "runtime/ir/collective/tree_schedule.h"
 
 namespace medley {
 namespace {
@@ -50,7 +48,7 @@ TEST_CASE("sixteen ranks", "[property]") {
   }
 }
 
-TEST_CASE("reduce-scatter, all-gather and broadcast give the serial result to the bit", "[property]") {
+TEST_CASE("reduce-scatter and all-gather give the serial result to the bit", "[property]") {
   const TransportUnderTest kind = AnyTransport();
   for (const int ranks : {2, 5}) {
     const auto cluster = OpenCluster(kind, ranks);
@@ -59,11 +57,8 @@ TEST_CASE("reduce-scatter, all-gather and broadcast give the serial result to th
       for (const WireType wire : kWires) {
         CAPTURE(kind.name, ranks, elements, static_cast<int>(wire));
         const GroupShape shape = RandomShape(random, ranks);
-        const int root = RandomBelow(random, ranks);
         CheckCollective(*cluster, random, RingReduceScatter(ranks, elements, shape), wire);
         CheckCollective(*cluster, random, RingAllGather(ranks, elements, shape), wire);
-        CheckCollective(*cluster, random, TreeBroadcast(ranks, elements, root, shape), wire);
-        CheckCollective(*cluster, random, ChainBroadcast(ranks, elements, root, shape), wire);
       }
     }
   }
@@ -126,34 +121,20 @@ TEST_CASE("groups that overlap run one after another on one channel, and at once
   }
 }
 
-TEST_CASE("the conveniences run what they name") {
+TEST_CASE("an all-reduce runs the schedule of its choice") {
   const auto cluster = OpenCluster(AllTransports()[0], 3);
   const std::vector<int> members = UpTo(3);
-  std::vector<std::vector<float>> sums(3, {1, 2, 3, 4}), slices = sums, gathered = sums, spread = sums;
-  const GroupShape uneven{{}, {}, {1, 2, 1}};
+  std::vector<std::vector<float>> sums(3, {1, 2, 3, 4});
   const auto statuses = cluster->OnEveryRank([&](Transport& transport) {
     const CollectiveCall call{members, 1, WireType::kF32, Soon()};
-    const int rank = transport.rank();
-    for (float& value : gathered[rank]) value += 10 * rank;
-    for (float& value : spread[rank]) value += 10 * rank;
-    absl::Status status =
-        AllReduce(transport, call, {CollectiveAlgorithm::kTree, {}, 0}, absl::MakeSpan(sums[rank]));
-    status.Update(ReduceScatter(transport, call, uneven, absl::MakeSpan(slices[rank])));
-    status.Update(AllGather(transport, call, uneven, absl::MakeSpan(gathered[rank])));
-    status.Update(Broadcast(transport, call, /*root=*/2, {}, absl::MakeSpan(spread[rank])));
-    return status;
+    return AllReduce(transport, call, {CollectiveAlgorithm::kTree, {}, 0},
+                     absl::MakeSpan(sums[transport.rank()]));
   });
   for (int rank = 0; rank < 3; ++rank) {
     INFO(statuses[rank].ToString());
     CHECK(statuses[rank].ok());
     CHECK(sums[rank] == std::vector<float>{3, 6, 9, 12});
-    CHECK(gathered[rank] == std::vector<float>{1, 12, 13, 24});
-    CHECK(spread[rank] == std::vector<float>{21, 22, 23, 24});
   }
-  CHECK(slices[0][0] == 3);
-  CHECK(slices[1][1] == 6);
-  CHECK(slices[1][2] == 9);
-  CHECK(slices[2][3] == 12);
 }
 
 }  // namespace

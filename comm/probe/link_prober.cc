@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "comm/collective/ring_all_reduce.h"
+#include "comm/collective/all_reduce.h"
 #include "comm/transport/message_tag.h"
 #include "runtime/base/status_macros.h"
 
@@ -109,7 +109,8 @@ absl::Status LinkProber::ExchangeOnce(size_t bytes) {
   const size_t floats = 2 * bytes / sizeof(float);
   if (vector_.size() < floats) vector_.resize(floats);
   const std::vector<int> members = {std::min(peer_, transport_.rank()), std::max(peer_, transport_.rank())};
-  return RingAllReduce(transport_, members, kRingChannel, absl::MakeSpan(vector_).first(floats), deadline_);
+  return AllReduce(transport_, {.members = members, .channel = kRingChannel, .deadline = deadline_},
+                   /*choice=*/{}, absl::MakeSpan(vector_).first(floats));
 }
 
 absl::Status LinkProber::Send(absl::Span<const std::byte> message) {

@@ -8,7 +8,6 @@
 #include "runtime/ir/collective/random_collective.h"
 #include "runtime/ir/collective/ring_schedule.h"
 #include "runtime/ir/collective/run_serially.h"
-#include "runtime/ir/collective/tree_schedule.h"
 
 namespace medley {
 namespace {
@@ -133,23 +132,6 @@ TEST_CASE("a reduce-scatter and an all-gather of unlike shares are the ring's al
     REQUIRE(RunSerially(RingReduceScatter(members, elements, shape), WireType::kF32, values).ok());
     REQUIRE(RunSerially(RingAllGather(members, elements, shape), WireType::kF32, values).ok());
     for (int i = 0; i < members; ++i) REQUIRE(SameBits(values[i], want[i]));
-  }
-}
-
-TEST_CASE("a broadcast gives all the root's values", "[property]") {
-  for (uint64_t seed = 0; seed < 100; ++seed) {
-    Random random(seed);
-    const int members = 1 + RandomBelow(random, 16), root = RandomBelow(random, members);
-    const int64_t elements = RandomBelow(random, 10);
-    const GroupShape shape = RandomShape(random, members);
-    CAPTURE(seed, members, root, elements);
-    for (const CollectiveSchedule& schedule :
-         {TreeBroadcast(members, elements, root, shape), ChainBroadcast(members, elements, root, shape)}) {
-      RequireValid(schedule);
-      Vectors values = OneBitEach(members, elements);
-      REQUIRE(RunSerially(schedule, WireType::kF32, values).ok());
-      for (const std::vector<float>& all : values) REQUIRE(all == std::vector<float>(elements, 1 << root));
-    }
   }
 }
 
@@ -309,20 +291,15 @@ TEST_CASE("a member makes the same steps for itself as are its in the schedule o
     const int64_t elements = RandomElements(random);
     const CollectiveChoice choice = RandomChoice(random, members);
     const GroupShape shape = RandomShape(random, members);
-    const int root = RandomBelow(random, members);
     CAPTURE(seed, members, elements, NameOf(choice.algorithm));
     const CollectiveSchedule sum = *AllReduceSchedule(members, elements, choice),
                              scatter = RingReduceScatter(members, elements, shape),
-                             gather = RingAllGather(members, elements, shape),
-                             tree = TreeBroadcast(members, elements, root, shape),
-                             chain = ChainBroadcast(members, elements, root, shape);
+                             gather = RingAllGather(members, elements, shape);
     for (int i = 0; i < members; ++i) {
       CAPTURE(i);
       REQUIRE(IsPartOf(*AllReduceSchedule(members, elements, choice, i), sum, i));
       REQUIRE(IsPartOf(RingReduceScatter(members, elements, shape, i), scatter, i));
       REQUIRE(IsPartOf(RingAllGather(members, elements, shape, i), gather, i));
-      REQUIRE(IsPartOf(TreeBroadcast(members, elements, root, shape, i), tree, i));
-      REQUIRE(IsPartOf(ChainBroadcast(members, elements, root, shape, i), chain, i));
     }
   }
   CHECK(absl::IsInvalidArgument(AllReduceSchedule(3, 10, {}, 3).status()));

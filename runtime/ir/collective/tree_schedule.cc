@@ -1,6 +1,5 @@
 #include "runtime/ir/collective/tree_schedule.h"
 
-#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -35,12 +34,6 @@ void AddBroadcast(ScheduleBuilder& builder, const std::vector<int>& order, Eleme
   }
 }
 
-std::vector<int> OrderFrom(int root, int members, const GroupShape& shape) {
-  std::vector<int> order = OrderOf(shape, members);
-  std::rotate(order.begin(), std::find(order.begin(), order.end(), root), order.end());
-  return order;
-}
-
 }  // namespace
 
 CollectiveSchedule TreeAllReduceSchedule(int members, int64_t elements, const GroupShape& shape,
@@ -49,23 +42,6 @@ CollectiveSchedule TreeAllReduceSchedule(int members, int64_t elements, const Gr
   const std::vector<int> order = OrderOf(shape, members);
   AddReduce(builder, order, {0, elements});
   AddBroadcast(builder, order, {0, elements}, RoundsFor(order.size()));
-  return std::move(builder).Finish();
-}
-
-CollectiveSchedule TreeBroadcast(int members, int64_t elements, int root, const GroupShape& shape,
-                                 std::optional<int> only) {
-  ScheduleBuilder builder(members, elements, only);
-  AddBroadcast(builder, OrderFrom(root, members, shape), {0, elements}, /*first_round=*/0);
-  return std::move(builder).Finish();
-}
-
-CollectiveSchedule ChainBroadcast(int members, int64_t elements, int root, const GroupShape& shape,
-                                  std::optional<int> only) {
-  ScheduleBuilder builder(members, elements, only);
-  const std::vector<int> order = OrderFrom(root, members, shape);
-  for (int i = 0; i + 1 < members; ++i) {
-    builder.Message(order[i], order[i + 1], {0, elements}, /*round=*/i, Receiver::kCopies);
-  }
   return std::move(builder).Finish();
 }
 

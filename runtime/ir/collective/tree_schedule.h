@@ -11,13 +11,4 @@ namespace medley {
 CollectiveSchedule TreeAllReduceSchedule(int members, int64_t elements, const GroupShape& shape,
                                          std::optional<int> only = {});
 
-// From `root` (a member) to all. Use order, turned so that the root comes first; `shape` must fit.
-// A binomial tree: log2 n rounds; for small vectors.
-CollectiveSchedule TreeBroadcast(int members, int64_t elements, int root, const GroupShape& shape,
-                                 std::optional<int> only = {});
-// From each to the next, in chunks that follow each other: every link carries the vector once; for large
-// vectors.
-CollectiveSchedule ChainBroadcast(int members, int64_t elements, int root, const GroupShape& shape,
-                                  std::optional<int> only = {});
-
 }  // namespace medley
