@@ -51,12 +51,12 @@ void ChooseParts(const PlanningProblem& problem, ChosenPlan& chosen) {
   AlikeRoutePredictor predictor(problem);
   Plan plan = InBestParts(predictor, chosen.plan);
   if (plan == chosen.plan) return;
-  const absl::StatusOr<AlikePrediction> prediction = predictor.Predict(plan);
-  if (!prediction.ok() || prediction->step_seconds >= chosen.step_seconds * (1 - kLeastGainOfParts)) return;
+  const absl::StatusOr<double> step_seconds = predictor.Predict(plan);
+  if (!step_seconds.ok() || *step_seconds >= chosen.step_seconds * (1 - kLeastGainOfParts)) return;
   absl::StrAppend(&chosen.fitting, chosen.fitting.empty() ? "" : "; ",
-                  DescribeParts(plan, prediction->step_seconds, chosen.step_seconds));
+                  DescribeParts(plan, *step_seconds, chosen.step_seconds));
   chosen.plan = std::move(plan);
-  chosen.step_seconds = prediction->step_seconds;
+  chosen.step_seconds = *step_seconds;
   chosen.lower_bound_seconds = 0;
 }
 

@@ -196,13 +196,13 @@ TEST_CASE("plans that are made by classes are cut, too, where that is faster") {
   REQUIRE(chosen.status().ToString() == "OK");
   CheckValid(problem, chosen->plan);
   AlikeRoutePredictor predictor(problem);
-  CHECK(chosen->step_seconds == predictor.Predict(chosen->plan)->step_seconds);
+  CHECK(chosen->step_seconds == *predictor.Predict(chosen->plan));
   Plan whole = chosen->plan;
   for (Unit& unit : whole.units) {
     CHECK(unit.exchange_parts > 1);
     unit.exchange_parts = 1;
   }
-  CHECK(chosen->step_seconds < predictor.Predict(whole)->step_seconds * 0.9);
+  CHECK(chosen->step_seconds < *predictor.Predict(whole) * 0.9);
   CHECK(chosen->lower_bound_seconds == WorkSeconds(problem));
   CHECK_THAT(chosen->fitting, Catch::Contains("units exchange in "));
 

@@ -17,8 +17,8 @@ class SecondsOfPlans {
   // Errors as PredictStep's.
   absl::StatusOr<double> Of(const Plan& plan) {
     if (alike_) {
-      const absl::StatusOr<AlikePrediction> alike = alike_->Predict(plan);
-      if (alike.ok()) return alike->step_seconds;
+      const absl::StatusOr<double> alike = alike_->Predict(plan);
+      if (alike.ok()) return alike;
     }
     return PredictStepSeconds(problem_, plan);
   }

@@ -107,14 +107,14 @@ class AlikeRoutes {
   AlikeRoutes(AlikeRoutePredictor& predictor, const Plan& plan)
       : predictor_(predictor), problem_(predictor.problem()), plan_(plan) {}
 
-  absl::StatusOr<AlikePrediction> Run() {
+  absl::StatusOr<double> Run() {
     RETURN_IF_ERROR(FindKinds());
     for (const auto& [key, sets] : sets_of_kind_) RETURN_IF_ERROR(AddKind(key.first, sets));
     FindBuckets();
     FindPlaces();
     if (plan_.shards_optimizer) GatherParameters();
     SumGradients();
-    return AlikePrediction{EndSeconds(), static_cast<int>(sets_of_kind_.size())};
+    return EndSeconds();
   }
 
  private:
@@ -554,7 +554,7 @@ GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices, int at_once) 
   return *sums;
 }
 
-absl::StatusOr<AlikePrediction> AlikeRoutePredictor::Predict(const Plan& plan) {
+absl::StatusOr<double> AlikeRoutePredictor::Predict(const Plan& plan) {
   return AlikeRoutes(*this, plan).Run();
 }
 

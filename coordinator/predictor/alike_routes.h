@@ -19,11 +19,6 @@ namespace medley {
 // Of each unit of some routes, of each of its ranges.
 using LastBackwardsOfUnits = std::vector<std::vector<LastBackward>>;
 
-struct AlikePrediction {
-  double step_seconds = 0;
-  int kinds_of_routes = 0;  // that were simulated
-};
-
 // The step of a plan of many devices in which few routes share units: those that do are a set (RoutesThatMeet), and sets meet in
 // their sums of gradients alone. Of sets that are alike (in devices, links, blocks and micro-batches) one is simulated as PredictStep does, and
 // then the end of the step, when sums over all holders follow the last backwards, is worked out by kinds of sets. A plan of a
@@ -43,7 +38,8 @@ class AlikeRoutePredictor {
   // `problem` must outlive it.
   explicit AlikeRoutePredictor(const PlanningProblem& problem);
 
-  absl::StatusOr<AlikePrediction> Predict(const Plan& plan);
+  // Of a step, in seconds.
+  absl::StatusOr<double> Predict(const Plan& plan);
 
   const PlanningProblem& problem() const { return problem_; }
   const std::vector<DeviceClass>& classes() const { return classes_; }

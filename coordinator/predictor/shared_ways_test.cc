@@ -143,10 +143,11 @@ TEST_CASE("of alike pipelines that share ways one is simulated as if all were") 
       PlanningProblem problem = MessagesAlone(cards, 1000);
       for (const int d : {2, 3}) problem.devices[d].site = site;
       INFO(cards << " cards, " << site + 1 << " sites");
-      const absl::StatusOr<AlikePrediction> alike = AlikeRoutePredictor(problem).Predict(TwoPipelines());
+      AlikeRoutePredictor predictor(problem);
+      const absl::StatusOr<double> alike = predictor.Predict(TwoPipelines());
       REQUIRE(alike.status().ToString() == "OK");
-      CHECK(alike->kinds_of_routes == 1);
-      CHECK(alike->step_seconds == Approx(StepSeconds(problem, TwoPipelines())));
+      CHECK(predictor.KindOf(TwoPipelines(), {0}) == predictor.KindOf(TwoPipelines(), {1}));
+      CHECK(*alike == Approx(StepSeconds(problem, TwoPipelines())));
     }
   }
 }

@@ -385,8 +385,7 @@ std::string AsSailorsJson(const PlanningProblem& problem, const Plan& plan) {
 
 void ReportSailor(const std::string& data, const std::string& name) {
   const SailorCluster cluster(absl::StrCat(data, "/profiles/sailor/best_plans/", name, ".json"));
-  const absl::StatusOr<AlikePrediction> theirs =
-      AlikeRoutePredictor(cluster.problem()).Predict(cluster.SailorsPlan());
+  const absl::StatusOr<double> theirs = AlikeRoutePredictor(cluster.problem()).Predict(cluster.SailorsPlan());
   const double start = CpuSeconds();
   const absl::StatusOr<PlanByClass> ours = PlanByClasses(cluster.problem());
   std::printf("seconds_sailor_%s %.2f\n", name.c_str(), CpuSeconds() - start);
@@ -395,10 +394,9 @@ void ReportSailor(const std::string& data, const std::string& name) {
                 theirs.status().ToString().c_str());
     return;
   }
-  std::printf("step_seconds_sailor_%s ours %.4f theirs %.4f\n", name.c_str(), ours->step_seconds,
-              theirs->step_seconds);
+  std::printf("step_seconds_sailor_%s ours %.4f theirs %.4f\n", name.c_str(), ours->step_seconds, *theirs);
   std::printf("step_seconds_1f1b_sailor_%s %.4f\n", name.c_str(), ours->named_step_seconds);
-  std::printf("vs_sailor_%s %.4f\n", name.c_str(), theirs->step_seconds / ours->step_seconds);
+  std::printf("vs_sailor_%s %.4f\n", name.c_str(), *theirs / ours->step_seconds);
   std::printf("gap_sailor_%s %.4f\n", name.c_str(), ours->named_step_seconds / ours->lower_bound_seconds - 1);
   std::printf("summary_sailor_%s %s\n", name.c_str(), ours->summary.c_str());
   const absl::StatusOr<double> whole = PredictStepSeconds(cluster.problem(), ours->plan, kMostSimulatedWhole);

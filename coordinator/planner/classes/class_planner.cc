@@ -140,10 +140,10 @@ class Planning {
       if (!at_home.ok()) continue;
       best_.priced_shapes += at_home->priced_shapes;
       best_.predicted_plans += at_home->predicted_plans;
-      const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(at_home->plan);
-      if (!predicted.ok() || predicted->step_seconds >= best_.step_seconds) continue;
+      const absl::StatusOr<double> predicted = predictor_.Predict(at_home->plan);
+      if (!predicted.ok() || *predicted >= best_.step_seconds) continue;
       best_.plan = std::move(at_home->plan);
-      best_.step_seconds = predicted->step_seconds;
+      best_.step_seconds = *predicted;
       best_.named_step_seconds = std::min(best_.named_step_seconds, at_home->named_step_seconds);
       best_.lower_bound_seconds = std::min(best_.lower_bound_seconds, best_.named_step_seconds);
       best_.summary = std::move(at_home->summary);

@@ -540,7 +540,7 @@ double SimpleReplicasSeconds(const PlanningProblem& problem, AlikeRoutePredictor
       const std::optional<Plan> plan = Replicas(problem, units, seconds, problem.micro_batch_sizes[index]);
       if (!plan || !FitsMemory(problem, *plan)) continue;
       const auto predicted = predictor.Predict(*plan);
-      if (predicted.ok()) least = std::min(least, predicted->step_seconds);
+      if (predicted.ok()) least = std::min(least, *predicted);
     }
   }
   return least;

@@ -203,8 +203,8 @@ double PlanJudge::Keep(Plan plan, std::string summary) {
 
 double PlanJudge::PredictedSeconds(const Plan& plan) {
   ++best_.predicted_plans;
-  const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
-  return predicted.ok() ? predicted->step_seconds : kNever;
+  const absl::StatusOr<double> predicted = predictor_.Predict(plan);
+  return predicted.ok() ? *predicted : kNever;
 }
 
 }  // namespace medley
