@@ -26,6 +26,4 @@ inline float FromF16(uint16_t x) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(static_cast<float>(magnitude) * 0x1p-24f));
 }
 
-inline float RoundToF16(float x) { return FromF16(ToF16(x)); }
-
 }  // namespace medley

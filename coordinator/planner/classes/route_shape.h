@@ -46,7 +46,6 @@ class RouteClock {
   double Seconds(int micro_batches, const std::vector<double>& after_seconds) const;
   // The most micro-batches that are done by then; 0: not even one.
   int MicroBatchesBy(double seconds, const std::vector<double>& after_seconds) const;
-  double period_seconds() const { return period_seconds_; }
 
  private:
   const std::vector<double>& Simulated(int micro_batches) const;

@@ -164,8 +164,13 @@ CapturedCall MatmulCall() {
 
 TEST_CASE("a shape has the sizes and what is not by default") {
   CHECK(ShapeOf(MatmulCall()) == "m=2 n=3 k=4 transpose_b add");
-  CHECK(HasPrecision(MatmulCall()));
-  CHECK(PrecisionOf(MatmulCall()) == Precision::kBf16);
+}
+
+TEST_CASE("a call that has a precision can be given another") {
+  CapturedCall call = MatmulCall();
+  CHECK(HasPrecision(call));
+  SetPrecision(call, Precision::kF32);
+  CHECK(std::get<MatmulArgs>(call.args).precision == Precision::kF32);
 }
 
 TEST_CASE("a file with any byte changed, or cut anywhere, is refused") {

@@ -201,13 +201,6 @@ bool HasPrecision(const CapturedCall& call) {
   return WithPrecision(args, [](Precision&) {});
 }
 
-Precision PrecisionOf(const CapturedCall& call) {
-  AnyArgs args = call.args;
-  Precision precision = Precision::kF32;
-  WithPrecision(args, [&](Precision& field) { precision = field; });
-  return precision;
-}
-
 void SetPrecision(CapturedCall& call, Precision precision) {
   WithPrecision(call.args, [&](Precision& field) { field = precision; });
 }

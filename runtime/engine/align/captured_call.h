@@ -70,9 +70,7 @@ Slice PlacelessSlice(int64_t elements, Dtype dtype = Dtype::kF32);
 // work.
 std::string ShapeOf(const CapturedCall& call);
 
-// The precision in which the call was asked to compute; kF32 for ops that know no other.
-Precision PrecisionOf(const CapturedCall& call);
-// Whether the op knows more than one. Setting it on one that does not changes nothing.
+// Whether the op knows more than one precision to compute in. Setting it on one that does not changes nothing.
 bool HasPrecision(const CapturedCall& call);
 void SetPrecision(CapturedCall& call, Precision precision);
 
