@@ -34,13 +34,8 @@ std::vector<UnitOrder> PublishedInterleavedOrders(const TimedPipeline& pipeline)
   };
   std::vector<UnitOrder> orders(units);
   for (int place = 0; place < units; ++place) {
-    UnitOrder& order = orders[pipeline.routes[0].stages[place].unit];
-    order.reserve(2 * passes);
     const int ahead = std::min(passes, 2 * (units - place - 1) + (ranges - 1) * units);
-    for (int k = 0; k < passes + ahead; ++k) {
-      if (k < passes) order.push_back(op(UnitOp::Kind::kForward, k));
-      if (k >= ahead) order.push_back(op(UnitOp::Kind::kBackward, k - ahead));
-    }
+    orders[pipeline.routes[0].stages[place].unit] = Alternating(ahead, passes, op);
   }
   return orders;
 }

@@ -15,20 +15,6 @@ namespace {
 
 using Kind = UnitOp::Kind;
 
-// `warmup` forwards, then forward and backward in turn, then what is left of the backwards.
-UnitOrder WarmUpThenAlternate(int warmup, int micro_batches) {
-  UnitOrder order;
-  order.reserve(2 * micro_batches);
-  const auto add = [&](Kind kind, int m) { order.push_back({.kind = kind, .micro_batch = m}); };
-  for (int m = 0; m < warmup; ++m) add(Kind::kForward, m);
-  for (int m = warmup; m < micro_batches; ++m) {
-    add(Kind::kForward, m);
-    add(Kind::kBackward, m - warmup);
-  }
-  for (int m = micro_batches - warmup; m < micro_batches; ++m) add(Kind::kBackward, m);
-  return order;
-}
-
 // The same with each backward in two, of which the second comes when `most_deferred` others wait.
 UnitOrder WithDeferredWeights(const UnitOrder& alternating, int most_deferred) {
   UnitOrder order;
@@ -220,16 +206,17 @@ UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
 }
 
 UnitOrder OrderOf(Schedule schedule, StageId stage, int stages, int micro_batches) {
-  const auto alternating = [&] {
-    return WarmUpThenAlternate(std::min(stages - stage - 1, micro_batches), micro_batches);
+  const auto alternating = [&](int ahead) {
+    return Alternating(std::min(ahead, micro_batches), micro_batches,
+                       [](Kind kind, int m) { return UnitOp{.kind = kind, .micro_batch = m}; });
   };
   switch (OncePassed(schedule)) {
     case Schedule::kOneForwardOneBackward:
-      return alternating();
+      return alternating(stages - stage - 1);
     case Schedule::kGPipe:
-      return WarmUpThenAlternate(micro_batches, micro_batches);
+      return alternating(micro_batches);
     case Schedule::kZeroBubbleH1:
-      return WithDeferredWeights(alternating(), stage);
+      return WithDeferredWeights(alternating(stages - stage - 1), stage);
     default:
       return {};
   }
