@@ -11,19 +11,10 @@ absl::Status Resolve(const DynamicLibrary& library, CublasLtLibrary& table) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const CublasLtLibrary*> Load() {
-  ASSIGN_OR_RETURN(const DynamicLibrary library,
-                   DynamicLibrary::Open("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}));
-  static CublasLtLibrary table;
-  RETURN_IF_ERROR(Resolve(library, table));
-  return &table;
-}
-
 }  // namespace
 
 absl::StatusOr<const CublasLtLibrary*> CublasLtLibrary::Get() {
-  static const auto& loaded = *new absl::StatusOr<const CublasLtLibrary*>(Load());
-  return loaded;
+  return LoadedTable("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, Resolve);
 }
 
 absl::Status CublasLtLibrary::ToStatus(cublasStatus_t status, const char* what) const {

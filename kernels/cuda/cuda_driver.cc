@@ -12,20 +12,19 @@ absl::Status Resolve(const DynamicLibrary& library, CudaDriver& table) {
 }
 
 absl::StatusOr<const CudaDriver*> Load() {
-  ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open("the NVIDIA driver", {"libcuda.so.1"}));
-  static CudaDriver driver;
-  RETURN_IF_ERROR(Resolve(library, driver));
-  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
+  ASSIGN_OR_RETURN(const CudaDriver* const driver,
+                   LoadedTable("the NVIDIA driver", {"libcuda.so.1"}, Resolve));
+  if (const CUresult result = driver->cuInit(0); result != CUDA_SUCCESS) {
     return absl::UnavailableError(
-        std::string(driver.ToStatus(result, "the NVIDIA driver does not start").message()));
+        std::string(driver->ToStatus(result, "the NVIDIA driver does not start").message()));
   }
-  return &driver;
+  return driver;
 }
 
 }  // namespace
 
 absl::StatusOr<const CudaDriver*> CudaDriver::Get() {
-  static const absl::StatusOr<const CudaDriver*>& loaded = *new absl::StatusOr<const CudaDriver*>(Load());
+  static const auto& loaded = *new absl::StatusOr<const CudaDriver*>(Load());
   return loaded;
 }
 

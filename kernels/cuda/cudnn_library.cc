@@ -13,18 +13,10 @@ absl::Status Resolve(const DynamicLibrary& library, CudnnLibrary& table) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const CudnnLibrary*> Load() {
-  ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open("cuDNN", {"libcudnn.so.9"}));
-  static CudnnLibrary table;
-  RETURN_IF_ERROR(Resolve(library, table));
-  return &table;
-}
-
 }  // namespace
 
 absl::StatusOr<const CudnnLibrary*> CudnnLibrary::Get() {
-  static const auto& loaded = *new absl::StatusOr<const CudnnLibrary*>(Load());
-  return loaded;
+  return LoadedTable("cuDNN", {"libcudnn.so.9"}, Resolve);
 }
 
 absl::Status CudnnLibrary::ToStatus(cudnnStatus_t status, const char* what) const {

@@ -12,18 +12,10 @@ absl::Status Resolve(const DynamicLibrary& library, NcclLibrary& table) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const NcclLibrary*> Load() {
-  ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open("NCCL", {"libnccl.so.2"}));
-  static NcclLibrary table;
-  RETURN_IF_ERROR(Resolve(library, table));
-  return &table;
-}
-
 }  // namespace
 
 absl::StatusOr<const NcclLibrary*> NcclLibrary::Get() {
-  static const auto& loaded = *new absl::StatusOr<const NcclLibrary*>(Load());
-  return loaded;
+  return LoadedTable("NCCL", {"libnccl.so.2"}, Resolve);
 }
 
 std::string NcclLibrary::Name() const {

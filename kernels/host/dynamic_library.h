@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -48,5 +49,21 @@ class DynamicLibrary {
   std::string what_, name_;
   void* handle_;
 };
+
+// The one table of its type in this process: at the first call the library is opened and `resolve` fills the table, which
+// lives for ever, as does a failure. Any thread. Errors: those of DynamicLibrary::Open and of `resolve`.
+template <typename Table>
+absl::StatusOr<const Table*> LoadedTable(const std::string& what, absl::Span<const char* const> names,
+                                         absl::Status (*resolve)(const DynamicLibrary& library,
+                                                                 Table& table)) {
+  static const auto& loaded = *new absl::StatusOr<const Table*>([&]() -> absl::StatusOr<const Table*> {
+    static Table table;
+    const absl::StatusOr<DynamicLibrary> library = DynamicLibrary::Open(what, names);
+    if (!library.ok()) return library.status();
+    if (absl::Status resolved = resolve(*library, table); !resolved.ok()) return resolved;
+    return &table;
+  }());
+  return loaded;
+}
 
 }  // namespace medley

@@ -1,7 +1,5 @@
 #include "kernels/opencl/opencl_library.h"
 
-#include <memory>
-
 #include "absl/strings/str_cat.h"
 #include "kernels/host/dynamic_library.h"
 #include "runtime/base/status_macros.h"
@@ -9,20 +7,14 @@
 namespace medley {
 namespace {
 
-absl::StatusOr<const OpenClLibrary*> OpenOpenCl() {
-  ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open("OpenCL", {"libOpenCL.so.1"}));
-  auto opened = std::make_unique<OpenClLibrary>();
-  OpenClLibrary& table = *opened;
+absl::Status ResolveOpenCl(const DynamicLibrary& library, OpenClLibrary& table) {
   MEDLEY_EACH_OPENCL_FUNCTION(MEDLEY_RESOLVE_MEMBER)
-  return opened.release();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<const ClblastLibrary*> OpenClblast() {
-  ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open("CLBlast", {"libclblast.so.1"}));
-  auto opened = std::make_unique<ClblastLibrary>();
-  ClblastLibrary& table = *opened;
+absl::Status ResolveClblast(const DynamicLibrary& library, ClblastLibrary& table) {
   MEDLEY_RESOLVE_MEMBER(CLBlastSgemm)
-  return opened.release();
+  return absl::OkStatus();
 }
 
 std::string NameOf(cl_int code) {
@@ -61,15 +53,11 @@ std::string NameOf(cl_int code) {
 }  // namespace
 
 absl::StatusOr<const OpenClLibrary*> LoadOpenCl() {
-  static const absl::StatusOr<const OpenClLibrary*>& library =
-      *new absl::StatusOr<const OpenClLibrary*>(OpenOpenCl());
-  return library;
+  return LoadedTable("OpenCL", {"libOpenCL.so.1"}, ResolveOpenCl);
 }
 
 absl::StatusOr<const ClblastLibrary*> LoadClblast() {
-  static const absl::StatusOr<const ClblastLibrary*>& library =
-      *new absl::StatusOr<const ClblastLibrary*>(OpenClblast());
-  return library;
+  return LoadedTable("CLBlast", {"libclblast.so.1"}, ResolveClblast);
 }
 
 absl::Status OpenClStatus(cl_int code, const std::string& doing) {
