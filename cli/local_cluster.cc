@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/child_process.h"
 #include "cli/coordinator_client.h"
+#include "cli/interrupts.h"
 #include "cli/local_config.h"
 #include "cli/output_file.h"
 #include "cli/views.h"
@@ -132,10 +133,7 @@ class LocalCluster {
 
   // Lets time pass; looks for signals and dead children.
   absl::Status Pause(absl::Duration duration) {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
+    const sigset_t signals = Interrupts();
     const timespec limit = absl::ToTimespec(duration);
     if (sigtimedwait(&signals, nullptr, &limit) > 0) stopped_ = true;
     for (ChildProcess& child : children_) {
