@@ -19,11 +19,6 @@ constexpr int kBarWidth = 32;
 constexpr int kSparklineWidth = 40;
 constexpr double kSecondsBetweenPlainLines = 1;
 
-std::string StateName(v1::JobState state) {
-  const auto* value = v1::JobState_descriptor()->FindValueByNumber(state);
-  return value == nullptr ? absl::StrCat("state ", static_cast<int>(state)) : NameOf(*value);
-}
-
 std::string Bar(double share) {
   const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarWidth);
   std::string bar;
@@ -139,6 +134,11 @@ std::string StepText(const v1::Job& job, const v1::StepMetrics& step) {
 }
 
 }  // namespace
+
+std::string StateName(v1::JobState state) {
+  const auto* value = v1::JobState_descriptor()->FindValueByNumber(state);
+  return value == nullptr ? absl::StrCat("state ", static_cast<int>(state)) : NameOf(*value);
+}
 
 bool HasEnded(v1::JobState state) {
   return state == v1::JOB_STATE_DONE || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;

@@ -9,6 +9,9 @@
 
 namespace medley {
 
+// "running"; of a state that this program does not know, its number.
+std::string StateName(v1::JobState state);
+
 // Done, failed or cancelled: it will not change any more.
 bool HasEnded(v1::JobState state);
 

@@ -30,11 +30,6 @@ constexpr int kMostRoutesShown = 16;
 // JobSpec.max_restarts where it is unset.
 constexpr uint32_t kDefaultRestarts = 3;
 
-std::string StateName(v1::JobState state) {
-  const auto* value = v1::JobState_descriptor()->FindValueByNumber(state);
-  return value == nullptr ? absl::StrCat("state ", static_cast<int>(state)) : NameOf(*value);
-}
-
 std::string FormatSize(uint64_t bytes) { return FormatBytes({static_cast<int64_t>(bytes)}); }
 
 std::string DevicesOf(const v1::PlanReport& report) {
