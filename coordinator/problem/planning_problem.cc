@@ -449,15 +449,6 @@ absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::st
                    " emulated and would compute nothing; a rehearsal says allow_emulated: true"));
 }
 
-absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec,
-                                                        const JobConstraints& constraints,
-                                                        const Cluster& cluster) {
-  ASSIGN_OR_RETURN(const std::vector<AllowedDevice> devices, DevicesOf(spec, constraints, cluster));
-  std::vector<std::string> names;
-  for (const AllowedDevice& device : devices) names.push_back(device.name);
-  return names;
-}
-
 absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& spec,
                                                             const JobConstraints& constraints,
                                                             const Cluster& cluster) {

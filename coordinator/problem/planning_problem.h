@@ -39,26 +39,21 @@ struct MissingProfile {
   std::vector<int> micro_batch_sizes;  // those that are missing, ascending
 };
 
-// The devices of `cluster` that `constraints` allow, as "node/device", in the cluster's order. All if it
-// names none, but emulated ones only if `spec` allows them. FailedPrecondition: the cluster has no devices,
-// or none but such; a named one is not in it. InvalidArgument: two nodes, or two devices of a node, have the
-// same name; a device has no memory; a named one is emulated and `spec` does not allow that.
-absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec,
-                                                        const JobConstraints& constraints,
-                                                        const Cluster& cluster);
-
 // What is said of emulated devices that a job names and does not allow. `field`: where it names them.
 absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices);
 
-// What has to be measured before MakeProblem can succeed, or should be, one entry a kind and share: whole
-// blocks first. Errors as AllowedDevices.
+// What has to be measured before MakeProblem can succeed, or should be, one entry a kind and share: whole blocks
+// first. Of the devices that `constraints` allow: all if it names none, but emulated ones only if `spec` allows them.
+// FailedPrecondition: the cluster has no devices, or none but such; a named one is not in it. InvalidArgument: two
+// nodes, or two devices of a node, have the same name; a device has no memory; a named one is emulated and `spec` does
+// not allow that.
 absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& spec,
                                                             const JobConstraints& constraints,
                                                             const Cluster& cluster);
 
 // What has to be measured so that ChoosePlan can have devices of a host share the width of blocks, where nothing
 // fits without: nothing if something does, or if all is known. Asked again when that is measured it may have
-// more to ask for, by how fast the devices were. Once limits.stop is set: anything. Errors as AllowedDevices.
+// more to ask for, by how fast the devices were. Once limits.stop is set: anything. Errors as MissingProfiles.
 struct SharingNeeds {
   bool nothing_fits_alone = false;      // with one device a unit
   std::vector<MissingProfile> missing;  // one entry a kind and share
@@ -85,7 +80,7 @@ absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const Jo
 // both, equally for all of a kind, in hundredths and from 1.02, what running jobs taught about it
 // (SharedSlowdown::correction) counted in; those that share a processor do that instead.
 //
-// Pure. Errors, beside AllowedDevices':
+// Pure. Errors, beside those of MissingProfiles:
 //   FailedPrecondition   a profile that is needed or a link is missing; names kind, shape and sizes, or the
 //                        pair.
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobConstraints& constraints,
