@@ -100,7 +100,7 @@ absl::Status ClusterView::Forget(const std::string& node) {
 }
 
 absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& device) const {
-  const std::string name = device.substr(0, device.find('/'));
+  const std::string name = NodeOf(device);
   const auto node = nodes_.find(name);
   if (node != nodes_.end()) {
     const NodeDescription& description = node->second.description;

@@ -19,9 +19,6 @@ inline std::string BecauseDrained(const std::string& node) {
   return absl::StrCat("node ", node, " is drained");
 }
 
-// The node of "node/device".
-inline std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
-
 inline bool Has(const std::vector<std::string>& all, const std::string& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }

@@ -160,8 +160,8 @@ void LinkTable::ForEachPlaceAmong(const std::vector<ClusterDeviceLocation>& devi
   const auto pair_of = [](int64_t a, int64_t b) { return a << 32 | b; };
   std::unordered_set<int64_t> measured;  // nodes, between which there may be kinds that are
   for (const auto& [kind, link] : newest_) {
-    const int a = nodes.Of(link.a().substr(0, link.a().find('/')));
-    const int b = nodes.Of(link.b().substr(0, link.b().find('/')));
+    const int a = nodes.Of(NodeOf(link.a()));
+    const int b = nodes.Of(NodeOf(link.b()));
     measured.insert(pair_of(a, b));
     measured.insert(pair_of(b, a));
   }

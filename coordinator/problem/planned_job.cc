@@ -26,7 +26,7 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   std::map<int, std::string> hosts;  // by the first of their nodes
   for (const DeviceCost& device : problem.devices) {
     site.room_by_device[device.name] = device.room;
-    const std::string node = device.name.substr(0, device.name.find('/'));
+    const std::string node = NodeOf(device.name);
     site.host_by_device[device.name] = {hosts.emplace(device.host, node).first->second, device.host_memory};
   }
   std::vector<PlanViolation> violations = CheckPlanForm(plan, problem.shape);

@@ -27,6 +27,8 @@ struct ClusterDevice {
 inline std::string FullName(const std::string& node, const ClusterDevice& device) {
   return node + "/" + device.description.name;
 }
+// The node of such a name.
+inline std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
 
 struct ClusterNode {
   std::string name;
