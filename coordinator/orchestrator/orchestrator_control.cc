@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "coordinator/wire/predicted_step_codec.h"
+#include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/log/log.h"
 #include "runtime/wire/cluster_codec.h"
@@ -200,10 +200,10 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
         if (absl::IsNotFound(cluster_.Find(device).status())) unknown.push_back(device);
       }
       if (!unknown.empty()) {
-        return absl::FailedPreconditionError(
-            absl::StrCat(spec.has_plan() ? "plan.units" : "constraints.devices", ": ", FirstOf(unknown),
-                         unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
-                         round.live.empty() ? "none" : FirstOf({round.live.begin(), round.live.end()})));
+        return absl::FailedPreconditionError(absl::StrCat(
+            spec.has_plan() ? "plan.units" : "constraints.devices", ": ", SomeNames(unknown, kMostNamed),
+            unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
+            round.live.empty() ? "none" : SomeNames(round.live, kMostNamed)));
       }
       const std::set<std::string> are_wanted(wanted.begin(), wanted.end());
       std::erase_if(devices, [&](const std::string& d) { return !are_wanted.contains(d); });

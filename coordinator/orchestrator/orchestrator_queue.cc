@@ -159,7 +159,7 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::s
                                                  ? " (in use)"
                                                  : absl::StrCat(" (in use by ", holder->second, ")")));
     }
-    if (!missing.empty()) return absl::StrCat("waits for ", FirstOf(missing));
+    if (!missing.empty()) return absl::StrCat("waits for ", SomeNames(missing, kMostNamed));
   } else {
     const std::set<std::string> never(waiting.never.begin(), waiting.never.end());
     const auto usable = static_cast<size_t>(std::count_if(
@@ -185,7 +185,7 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::s
                           usable == 1 ? " is free" : " are free");
     }
     if (!waiting.tried_in_vain.empty()) {
-      return absl::StrCat("waits for more devices than ", FirstOf(waiting.tried_in_vain));
+      return absl::StrCat("waits for more devices than ", SomeNames(waiting.tried_in_vain, kMostNamed));
     }
   }
   if (!first.empty()) return absl::StrCat("waits behind ", first);
