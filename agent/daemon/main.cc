@@ -1,5 +1,4 @@
 // medley-agent: offers a node's devices to a coordinator and supervises the workers that run on them.
-#include <grpc/support/log.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -45,13 +44,6 @@ std::string HostName() {
 
 std::string WorkerProgram() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "medley-worker";
-}
-
-ServerOptions ServerOptionsOf(const v1::AgentConfig& config) {
-  return {.listen_address = config.listen_address(),
-          .tls = config.has_tls() ? &config.tls() : nullptr,
-          .http_address = config.http_address(),
-          .insecure = config.insecure()};
 }
 
 absl::Status FillDefaults(v1::AgentConfig& config) {
@@ -109,7 +101,6 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   // Workers' warnings about their transports are for who asks for them.
   setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
   std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
-  gpr_set_log_function([](gpr_log_func_args* said) { LogDebug(absl::StrCat("gRPC: ", said->message)); });
   if (NeedsToJoin(config)) {
     const absl::Status joined = JoinCoordinator(config, [](absl::Duration wait) {
       return IsAskedAgain(static_cast<int>(absl::ToInt64Milliseconds(wait)));

@@ -1,6 +1,4 @@
 // medley-coordinator: takes jobs, measures, plans, launches, watches.
-#include <grpc/support/log.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -28,13 +26,6 @@ namespace {
 
 constexpr absl::Duration kCheckStoreEvery = absl::Hours(24);
 
-ServerOptions ServerOptionsOf(const v1::CoordinatorConfig& config) {
-  return {.listen_address = config.listen_address(),
-          .tls = config.has_tls() ? &config.tls() : nullptr,
-          .http_address = config.http_address(),
-          .insecure = config.insecure()};
-}
-
 // What is left out is what it says in config.proto, so that --show-config shows it.
 absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (config.listen_address().empty()) config.set_listen_address("127.0.0.1");
@@ -61,7 +52,6 @@ bool IsAlive(const std::vector<v1::Node>& nodes, const std::string& name) {
 absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  gpr_set_log_function([](gpr_log_func_args* said) { LogDebug(absl::StrCat("gRPC: ", said->message)); });
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(config.state_directory()));
   GrpcAgentClient agents(config.has_tls() ? ChannelTls(config.tls(), v1::ROLE_AGENT) : nullptr);
   ASSIGN_OR_RETURN(

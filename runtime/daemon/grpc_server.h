@@ -26,6 +26,15 @@ struct ServerOptions {
   std::vector<grpc::Service*> services;  // outlive the server
 };
 
+// What a daemon's configuration, which outlives them, says of its server.
+template <typename Config>
+ServerOptions ServerOptionsOf(const Config& config) {
+  return {.listen_address = config.listen_address(),
+          .tls = config.has_tls() ? &config.tls() : nullptr,
+          .http_address = config.http_address(),
+          .insecure = config.insecure()};
+}
+
 struct RunningServer {
   std::string address;  // "host:port", with the port that is listened at
   std::unique_ptr<grpc::Server> server;

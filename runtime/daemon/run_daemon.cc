@@ -1,5 +1,6 @@
 #include "runtime/daemon/run_daemon.h"
 
+#include <grpc/support/log.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -112,6 +113,7 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
   }
   SetLogLevelOf(*daemon.config);
   StartLogOf(daemon);
+  gpr_set_log_function([](gpr_log_func_args* said) { LogDebug(absl::StrCat("gRPC: ", said->message)); });
   const absl::Status status = daemon.serve();
   EndLog();
   return status.ok() ? 0
