@@ -20,10 +20,6 @@
 namespace medley {
 namespace {
 
-absl::Status Under(const std::string& what, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
-}
-
 // "kind=cpu, 2 cores,count=3": a value ends where the next of these names begins, for kinds may have commas.
 constexpr std::array<absl::string_view, 4> kAddFields = {"kind", "count", "node", "price"};
 
@@ -187,11 +183,11 @@ absl::StatusOr<v1::ClusterSpec> ChangedCluster(const v1::ClusterSpec& cluster, c
                                                const std::string& kinds_directory) {
   ASSIGN_OR_RETURN(Cluster changed, DecodeCluster(changes.with ? *changes.with : cluster));
   for (const std::string& text : changes.adds)
-    RETURN_IF_ERROR(Under(absl::StrCat("--add ", text), Add(text, kinds_directory, changed)));
+    RETURN_IF_ERROR(Annotate(Add(text, kinds_directory, changed), absl::StrCat("--add ", text)));
   for (const std::string& name : changes.removes)
-    RETURN_IF_ERROR(Under(absl::StrCat("--remove ", name), RemoveDevices(name, changed)));
+    RETURN_IF_ERROR(Annotate(RemoveDevices(name, changed), absl::StrCat("--remove ", name)));
   for (const std::string& text : changes.links)
-    RETURN_IF_ERROR(Under(absl::StrCat("--link ", text), Link(text, changed)));
+    RETURN_IF_ERROR(Annotate(Link(text, changed), absl::StrCat("--link ", text)));
   return EncodeCluster(changed);
 }
 
@@ -207,7 +203,7 @@ absl::StatusOr<v1::WhatIfReport> AnswerWhatIf(const v1::PlanJobRequest& request,
   ASSIGN_OR_RETURN(*report.mutable_today(),
                    PlanOffline(request, cluster, kinds_directory, Comparison::kNone));
   absl::StatusOr<v1::PlanReport> then = PlanOffline(request, changed, kinds_directory, Comparison::kNone);
-  RETURN_IF_ERROR(Under("with the changes", then.status()));
+  RETURN_IF_ERROR(Annotate(then.status(), "with the changes"));
   *report.mutable_changed() = *std::move(then);
   AddFigures(report);
   return report;
