@@ -6,19 +6,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/split_mix64.h"
 
 namespace medley {
 namespace {
-
-constexpr uint64_t kGamma = 0x9e3779b97f4a7c15ull;
-
-// The output function of splitmix64 (Steele, Lea and Flood 2014), its increment included.
-uint64_t SplitMix64(uint64_t x) {
-  x += kGamma;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 // floor(random * bound / 2^64): uniform on [0, bound) up to bound / 2^64, without a retry that another
 // program would have to copy.
@@ -62,7 +53,7 @@ std::vector<uint32_t> EpochPermutation(int64_t windows, uint64_t seed, int64_t e
   uint64_t state = SplitMix64(SplitMix64(seed) + static_cast<uint64_t>(epoch));
   for (uint64_t last = permutation.size(); last-- > 1;) {
     const uint64_t random = SplitMix64(state);
-    state += kGamma;
+    state += kSplitMix64Increment;
     std::swap(permutation[last], permutation[Below(last + 1, random)]);
   }
   return permutation;

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/split_mix64.h"
 
 namespace medley {
 namespace {
@@ -80,13 +81,6 @@ int64_t LayerElements(const ModelConfig& c) {
                 (CoreWidth(c, branch) + bias) * C;
   }
   return elements;
-}
-
-uint64_t SplitMix64(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
 }
 
 uint64_t Fnv1a(const std::string& text) {
