@@ -144,6 +144,15 @@ double ChunkCost::WeightGradientSeconds(BlockId block) const {
   return Seconds(InstructionKind::kWeightGradient, {block, block + 1});
 }
 
+GroupPass PassOfUnit(const PlanningProblem& problem, const Unit& unit, int sequences) {
+  return {.rows = int64_t{sequences} * problem.shape.sequence,
+          .degree = static_cast<int>(unit.devices.size()),
+          .activations = unit.activations,
+          .sequence_parallel = unit.sequence_parallel,
+          .sequences = sequences,
+          .parts = unit.exchange_parts};
+}
+
 double ExchangeSeconds(const PlanningProblem& problem, Reductions& reductions, const UnitCost& unit,
                        const GroupPass& pass, absl::Span<const GroupExchange> exchanges) {
   if (pass.parts == 1) {

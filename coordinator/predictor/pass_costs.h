@@ -50,6 +50,9 @@ struct UnitCost {
   absl::InlinedVector<const ChunkCost*, 8> ranks;  // not owned
 };
 
+// Of the ranks of `unit`, with micro-batches of `sequences`; of no kind or blocks yet.
+GroupPass PassOfUnit(const PlanningProblem& problem, const Unit& unit, int sequences);
+
 // Of a pass within which the ranks of a unit exchange, what that adds to what the slowest of them computes: each exchange
 // after the other, or of a micro-batch in parts what is left beside computing. `exchanges`: GroupExchanges of `pass`.
 double ExchangeSeconds(const PlanningProblem& problem, Reductions& reductions, const UnitCost& unit,

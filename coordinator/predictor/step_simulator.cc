@@ -371,16 +371,11 @@ StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank 
 
 GroupPass StepSimulator::PassOf(const Plan& plan, Rank rank, const Instruction& instruction) const {
   const StepProgram& program = programs_[rank];
-  const Unit& unit = plan.units[program.unit];
-  const int sequences = program.visits[instruction.visit].micro_batch_sequences;
-  return {.kind = instruction.kind,
-          .blocks = instruction.blocks,
-          .rows = int64_t{sequences} * problem_.shape.sequence,
-          .degree = static_cast<int>(unit.devices.size()),
-          .activations = unit.activations,
-          .sequence_parallel = unit.sequence_parallel,
-          .sequences = sequences,
-          .parts = unit.exchange_parts};
+  GroupPass pass =
+      PassOfUnit(problem_, plan.units[program.unit], program.visits[instruction.visit].micro_batch_sequences);
+  pass.kind = instruction.kind;
+  pass.blocks = instruction.blocks;
+  return pass;
 }
 
 int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {

@@ -16,12 +16,7 @@ UnitPasses::UnitPasses(const PlanningProblem& problem, Reductions& reductions, c
       reductions_(&reductions),
       chunk_(unit.chunks.front()),
       recompute_(unit.recompute),
-      pass_{.rows = int64_t{sequences} * problem.shape.sequence,
-            .degree = static_cast<int>(unit.devices.size()),
-            .activations = unit.activations,
-            .sequence_parallel = unit.sequence_parallel,
-            .sequences = sequences,
-            .parts = unit.exchange_parts} {}
+      pass_(PassOfUnit(problem, unit, sequences)) {}
 
 absl::StatusOr<UnitPasses> UnitPasses::Make(const PlanningProblem& problem, Reductions& reductions,
                                             const Unit& unit, int sequences) {
