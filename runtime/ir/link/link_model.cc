@@ -15,8 +15,10 @@ double SlopeBeyond(const std::vector<LinkPoint>& points) {
   if (points.empty()) return 0;
   const LinkPoint& last = points.back();
   if (points.size() == 1) return last.bytes > 0 ? last.seconds / last.bytes : 0;
-  const LinkPoint& before = points[points.size() - 2];
-  return (last.seconds - before.seconds) / (last.bytes - before.bytes);
+  // Noise may make the last measurements level, which says nothing of how larger messages go on.
+  size_t before = points.size() - 2;
+  while (before > 0 && points[before].seconds == last.seconds) --before;
+  return (last.seconds - points[before].seconds) / (last.bytes - points[before].bytes);
 }
 
 // Smaller ones would make slopes without end.

@@ -14,14 +14,15 @@ struct LinkPoint {
 };
 
 // Seconds by bytes: straight lines between `points` (ascending in bytes, seconds not falling). Below the
-// first point its seconds; beyond the last one the slope of the last line, or of a line from the origin if
-// there is one point alone (level if that one is at 0 bytes). No points: takes no time.
+// first point its seconds; beyond the last one the slope of the last line, or where that is level of a line
+// from the last point that takes less; or of a line from the origin if there is one point alone (level if that
+// one is at 0 bytes). No points: takes no time.
 struct LinkModel {
   std::vector<LinkPoint> points;
 
   double Seconds(double bytes) const;
   double LatencySeconds() const { return Seconds(0); }
-  // Beyond the last point; infinite where it is level.
+  // Beyond the last point; infinite where all points are level.
   double BytesPerSecond() const;
   friend bool operator==(const LinkModel&, const LinkModel&) = default;
 

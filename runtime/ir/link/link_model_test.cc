@@ -25,6 +25,18 @@ TEST_CASE("a model is straight lines, level before them and straight on after th
   CHECK(model.BytesPerSecond() == 2);
 }
 
+TEST_CASE("beyond points that are level at the end larger messages go on taking longer") {
+  const LinkModel model{{{8, 1}, {100, 2}, {300, 10}, {500, 10}}};
+  CHECK(model.Seconds(400) == 10);
+  CHECK(model.Seconds(600) == 12);  // as from 100 bytes to 500
+  CHECK(model.BytesPerSecond() == 50);
+  CHECK(LinkModel{{{8, 1}, {100, 1}}}.BytesPerSecond() == kInfinity);
+  // The largest two, of which the larger seemed the faster.
+  const LinkModel fit = FitLinkModel({{1, 1}, {2, 2}, {4, 5}, {8, 3}}, 0, 4);
+  CHECK(fit.points.back() == LinkPoint{8, 4});
+  CHECK(fit.Seconds(80) > 8 * fit.Seconds(8) / 2);
+}
+
 TEST_CASE("models of few points") {
   CHECK(LinkModel{}.Seconds(1e9) == 0);
   CHECK(LinkModel{}.BytesPerSecond() == kInfinity);
