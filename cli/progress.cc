@@ -28,7 +28,7 @@ std::string Bar(double share) {
 
 std::string HeadLine(const v1::Job& job) {
   std::string line = absl::StrCat(Printable(job.id()), "  ", StateName(job.state()));
-  if (job.held()) absl::StrAppend(&line, "  held");
+  if (IsHeld(job)) absl::StrAppend(&line, "  held");
   if (job.attempt() > 1) absl::StrAppend(&line, "  attempt ", job.attempt());
   if (job.parameters() > 0) absl::StrAppend(&line, "  ", FormatParameters(job.parameters()), " parameters");
   if (job.restarts() > 0)
@@ -143,6 +143,8 @@ std::string StateName(v1::JobState state) {
 bool HasEnded(v1::JobState state) {
   return state == v1::JOB_STATE_DONE || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
 }
+
+bool IsHeld(const v1::Job& job) { return job.held() && !HasEnded(job.state()); }
 
 bool JobProgress::IsNews(const v1::StepMetrics& step) const {
   if (steps_.empty()) return true;

@@ -15,6 +15,9 @@ std::string StateName(v1::JobState state);
 // Done, failed or cancelled: it will not change any more.
 bool HasEnded(v1::JobState state);
 
+// Waits for `medley release`. A job that was cancelled while it was held keeps that for when it is resumed.
+bool IsHeld(const v1::Job& job);
+
 // What has been seen of a job that is watched. One thread.
 class JobProgress {
  public:

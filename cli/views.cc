@@ -47,7 +47,7 @@ std::string LossOf(const v1::Job& job) {
 }
 
 std::string WhyOf(const v1::Job& job) {
-  if (!job.held()) return Printable(job.state_reason());
+  if (!IsHeld(job)) return Printable(job.state_reason());
   return absl::StrCat("held, until `medley release ", Printable(job.id()), "`");
 }
 

@@ -249,6 +249,9 @@ TEST_CASE("a job shows its attempt, its restart budget, that it is held and why 
   CHECK_THAT(FormatJob(job), Catch::Contains("1 of 9 allowed"));
   job.set_held(true);
   CHECK_THAT(FormatJob(job), Catch::Contains("held, until `medley release bible-1`\n"));
+  job.set_state(v1::JOB_STATE_CANCELLED);
+  job.set_state_reason("cancelled by the user");
+  CHECK_THAT(FormatJob(job), Catch::Contains("cancelled by the user\n") && !Catch::Contains("held"));
 }
 
 TEST_CASE("a step that updated nothing has no loss") {
