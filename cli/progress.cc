@@ -47,9 +47,8 @@ std::string StepLine(const v1::Job& job, uint32_t step) {
   const uint32_t steps = job.spec().steps();
   const double share = steps > 0 ? static_cast<double>(step) / steps : 0;
   std::string line = absl::StrFormat("%s  step %d/%d  %.1f %%", Bar(share), step, steps, share * 100);
-  if (!HasEnded(job.state()) && steps > step && StepSeconds(job) > 0) {
-    absl::StrAppend(&line, "  ", FormatDuration((steps - step) * StepSeconds(job)), " left");
-  }
+  if (const std::string left = TimeLeft(job, step); !left.empty())
+    absl::StrAppend(&line, "  ", left, " left");
   return line;
 }
 
@@ -82,8 +81,7 @@ std::string SpeedLine(const v1::Job& job) {
   const double measured = StepSeconds(job), predicted = job.plan().predicted_step_seconds();
   std::string line;
   if (measured > 0) {
-    line = absl::StrCat(FormatRate(job.last_step().tokens() / measured), " tokens/s  step ",
-                        FormatStepSeconds(measured), " measured");
+    line = absl::StrCat(TokenRate(job), " tokens/s  step ", FormatStepSeconds(measured), " measured");
   }
   if (predicted > 0) {
     absl::StrAppend(&line, line.empty() ? "step " : ", ", FormatStepSeconds(predicted), " predicted");
@@ -142,6 +140,16 @@ std::string StateName(v1::JobState state) {
 
 bool HasEnded(v1::JobState state) {
   return state == v1::JOB_STATE_DONE || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
+}
+
+std::string TokenRate(const v1::Job& job) {
+  return StepSeconds(job) > 0 ? FormatRate(job.last_step().tokens() / StepSeconds(job)) : "";
+}
+
+std::string TimeLeft(const v1::Job& job, uint32_t step) {
+  const uint32_t steps = job.spec().steps();
+  if (HasEnded(job.state()) || steps <= step || !(StepSeconds(job) > 0)) return "";
+  return FormatDuration((steps - step) * StepSeconds(job));
 }
 
 bool IsHeld(const v1::Job& job) { return job.held() && !HasEnded(job.state()); }

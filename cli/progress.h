@@ -18,6 +18,11 @@ bool HasEnded(v1::JobState state);
 // Waits for `medley release`. A job that was cancelled while it was held keeps that for when it is resumed.
 bool IsHeld(const v1::Job& job);
 
+// "68.3k": tokens a second, of the measured step or else of the newest one. Empty: no step was made yet.
+std::string TokenRate(const v1::Job& job);
+// "17 s": what the steps after `step` take, as fast as those before. Empty: there are none, or nothing is known.
+std::string TimeLeft(const v1::Job& job, uint32_t step);
+
 // What has been seen of a job that is watched. One thread.
 class JobProgress {
  public:

@@ -312,6 +312,8 @@ std::string FormatJob(const v1::Job& job, size_t columns) {
     add("validation",
         absl::StrFormat("%.4f at step %d", job.last_validation().loss(), job.last_validation().step()));
   }
+  if (job.last_step().tokens() > 0) add("tokens/s", TokenRate(job));
+  add("time left", TimeLeft(job, job.last_step().step()));
   add("measured step", FormatStepSeconds(job.measured_step_seconds()));
   add("predicted step", FormatStepSeconds(job.plan().predicted_step_seconds()));
   add("difference", FormatDifference(job.measured_step_seconds(), job.plan().predicted_step_seconds()));

@@ -254,6 +254,20 @@ TEST_CASE("a job shows its attempt, its restart budget, that it is held and why 
   CHECK_THAT(FormatJob(job), Catch::Contains("cancelled by the user\n") && !Catch::Contains("held"));
 }
 
+TEST_CASE("a job that runs says how fast it is and what is left of it, one that has ended how fast it was") {
+  v1::Job job;
+  job.set_state(v1::JOB_STATE_RUNNING);
+  job.mutable_spec()->set_steps(1000);
+  CHECK_THAT(FormatJob(job), !Catch::Contains("tokens/s") && !Catch::Contains("time left"));
+  job.mutable_last_step()->set_step(100);
+  job.mutable_last_step()->set_tokens(2048);
+  job.set_measured_step_seconds(0.5);
+  CHECK_THAT(FormatJob(job),
+             Catch::Contains("\ntokens/s       4.1k\n") && Catch::Contains("\ntime left      7 min 30 s\n"));
+  job.set_state(v1::JOB_STATE_DONE);
+  CHECK_THAT(FormatJob(job), Catch::Contains("tokens/s") && !Catch::Contains("time left"));
+}
+
 TEST_CASE("a step that updated nothing has no loss") {
   v1::ListStepsResponse steps;
   v1::StepMetrics& step = *steps.add_steps();
