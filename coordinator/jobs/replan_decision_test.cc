@@ -43,6 +43,15 @@ TEST_CASE("both figures are said") {
   CHECK(DecideReplan(kQuestion).text ==
         "a step takes 2 s now and would take 1 s: 100 s less over the remaining 100 steps, for a pause of 20 "
         "s");
+  ReplanQuestion slower = kQuestion;
+  slower.measured_step_seconds = slower.predicted_step_seconds = 0.00758;
+  slower.predicted_then_step_seconds = 0.00821;
+  slower.remaining_steps = 1822;
+  slower.pause_seconds = 1;
+  CHECK(DecideReplan(slower).text ==
+        "a step takes 7.58 ms now and would take 8.21 ms: 1 s more over the remaining 1822 steps, for a "
+        "pause of 1 "
+        "s");
 }
 
 }  // namespace
