@@ -1,10 +1,12 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -349,8 +351,16 @@ int ExitCodeOf(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kBadInput : kFailed;
 }
 
-int Report(const absl::Status& status, Output output, bool with_request = false) {
-  std::fflush(stdout);
+// What was answered must have reached whoever asked: a full disk is noticed when the last of it is written.
+absl::Status FinishOutput() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
+  const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::generic_category().message(errno));
+  return absl::UnavailableError(absl::StrCat("cannot write to standard output", why));
+}
+
+int Report(absl::Status status, Output output, bool with_request = false) {
+  if (const absl::Status written = FinishOutput(); status.ok()) status = written;
   const std::string message(status.message());
   const std::string request(status.GetPayload(kRequestIdKey).value_or(absl::Cord()));
   const bool names_request = with_request && !request.empty();

@@ -260,6 +260,9 @@ class Redirected {
     std::fflush(stream_);
     dup2(kept_, fileno(stream_));
     close(kept_);
+    std::clearerr(stream_);
+    // A device, such as /dev/full, has no end to read to.
+    if (!std::filesystem::is_regular_file(file_)) return "";
     std::ifstream in(file_);
     return {std::istreambuf_iterator<char>(in), {}};
   }
@@ -280,11 +283,11 @@ std::string TemporaryFile(const std::string& name) {
   return absl::StrCat(folder, "/", name);
 }
 
-Outcome Run(std::vector<std::string> words) {
+Outcome Run(std::vector<std::string> words, const std::string& out_file = TemporaryFile("out")) {
   words.insert(words.begin(), "medley");
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
-  Redirected out(stdout, TemporaryFile("out")), err(stderr, TemporaryFile("err"));
+  Redirected out(stdout, out_file), err(stderr, TemporaryFile("err"));
   Outcome outcome;
   outcome.code = RunCommandLine(static_cast<int>(arguments.size()), arguments.data());
   outcome.out = out.Finish();
@@ -443,6 +446,15 @@ TEST_CASE("the environment names the coordinator, and its proxies are left alone
   CHECK(wrong.err == "medley: MEDLEY_COORDINATOR: \"http://x\": write HOST:PORT, without http://\n");
 }
 
+TEST_CASE("an answer that cannot be written is a failure") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_DONE);
+  const Outcome outcome = Run({"--coordinator", coordinator.address(), "status", "bible-1"}, "/dev/full");
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.err, Catch::StartsWith("medley: cannot write to standard output"));
+  CHECK(Ask(coordinator, {"status", "bible-1"}).code == 0);
+}
+
 TEST_CASE("what the coordinator itself says is not taken for its absence") {
   FakeCoordinator coordinator;
   coordinator.status = {grpc::StatusCode::UNAVAILABLE, "node a is lost"};
@@ -528,11 +540,14 @@ TEST_CASE("a plan is also written as a page, which alone has the predicted step"
   const Outcome unwritable = Ask(coordinator, {"explain", "bible-1", "--html", "/proc/plan.html"});
   CHECK(unwritable.code == 1);
   CHECK(unwritable.out == without.out);
-  CHECK_THAT(unwritable.err, Catch::Contains("cannot write /proc/plan.html"));
+  CHECK_THAT(unwritable.err, Catch::Contains("cannot write /proc/plan.html: "));
   // Found out before anything is planned.
   const Outcome nowhere = Ask(coordinator, {"plan", SpecFile(), "--html", "/no/such/folder/plan.html"});
   CHECK(nowhere.code == 2);
   CHECK_THAT(nowhere.err, Catch::Contains("--html /no/such/folder/plan.html"));
+  const Outcome folder = Ask(coordinator, {"plan", SpecFile(), "--html", "/proc"});
+  CHECK(folder.code == 2);
+  CHECK(folder.err == "medley: --html /proc: is a folder, not a file\n");
   CHECK(coordinator.Seen().count("plan") == 0);
 }
 

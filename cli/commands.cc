@@ -135,6 +135,7 @@ absl::Status RunAudit(const Connection& connection, uint32_t limit, double since
 
 absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step,
                       const std::string& file) {
+  RETURN_IF_ERROR(CheckOutputFile("--to", file));
   ASSIGN_OR_RETURN(const v1::Trace trace, Connect(connection).GetTrace(job_id, step));
   const std::string text = ChromeTrace(trace);
   if (file == "-") {

@@ -5,7 +5,11 @@
 
 namespace medley {
 
-// Writes `text` over whatever the file has. Unavailable: it cannot be written; names it.
+// What can be known of `file` before the work is done that it is for; "-", standard output, and an empty name are
+// good. InvalidArgument: it is a folder, or there is no folder for it; begins with `option`.
+absl::Status CheckOutputFile(const std::string& option, const std::string& file);
+
+// Writes `text` over whatever the file has. Unavailable: it cannot be written; names it and says why.
 absl::Status WriteOutputFile(const std::string& path, const std::string& text);
 
 }  // namespace medley

@@ -1,7 +1,6 @@
 #include "cli/spec_commands.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <utility>
@@ -36,14 +35,6 @@ absl::StatusOr<v1::JobSpec> ReadSpec(const SpecSource& source, YamlPlaces& place
   v1::JobSpec spec;
   RETURN_IF_ERROR(ReadYaml(*text, piped ? "standard input" : source.file, &spec, overrides, &places));
   return spec;
-}
-
-// Planning may take minutes: what can be known of the file is looked at before.
-absl::Status CheckPageFile(const std::string& file) {
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  std::error_code ignored;
-  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--html ", file, ": there is no folder ", folder.string()));
 }
 
 // Prints the plan and, where a file is named, writes its page.
@@ -83,7 +74,8 @@ absl::Status RunSubmit(const Connection& connection, const SubmitCommand& comman
 }
 
 absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
-  RETURN_IF_ERROR(CheckPageFile(command.page_file));
+  // Planning may take minutes.
+  RETURN_IF_ERROR(CheckOutputFile("--html", command.page_file));
   YamlPlaces places;
   v1::PlanJobRequest request;
   ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
@@ -135,7 +127,7 @@ absl::Status RunWhatIf(const Connection& connection, WhatIfCommand command) {
 
 absl::Status RunExplain(const Connection& connection, const std::string& job_id,
                         const std::string& page_file) {
-  RETURN_IF_ERROR(CheckPageFile(page_file));
+  RETURN_IF_ERROR(CheckOutputFile("--html", page_file));
   v1::GetPlanRequest request;
   request.set_job_id(job_id);
   request.set_with_predicted_step(!page_file.empty());

@@ -77,6 +77,7 @@ absl::Status Collect(const Connection& connection, const v1::TraceStepsRequest& 
 
 absl::Status RunTraceSteps(const Connection& connection, const std::string& job_id, uint32_t steps,
                            const std::string& file) {
+  RETURN_IF_ERROR(CheckOutputFile("--to", file));
   v1::TraceStepsRequest request;
   request.set_job_id(job_id);
   request.set_steps(steps);
