@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/version.h"
 #include "runtime/daemon/daemon_config.h"
 #include "runtime/log/log.h"
 #include "runtime/wire/yaml_message.h"
@@ -78,6 +80,7 @@ void ServeUntilStopped(const Daemon& daemon, const std::string& status, std::fun
 int RunDaemon(int argc, char** argv, const Daemon& daemon) {
   RaiseOpenFilesLimit();
   CLI::App app(daemon.description, daemon.name);
+  app.set_version_flag("--version", absl::StrCat(daemon.name, " ", kMedleyVersion));
   bool checks = false, shows = false;
   std::string restored_file;
   app.add_option(
@@ -94,8 +97,12 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
                    "only makes a store of a file that `medley backup` wrote, where state_directory has none");
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongConfiguration;
+    const std::string what = absl::StrReplaceAll(error.what(), {{"\n", " "}});
+    return Say(daemon, absl::InvalidArgumentError(absl::StrCat(what, " (", daemon.name, " --help)")),
+               kWrongConfiguration);
   }
   BlockDaemonSignals();
   if (const absl::Status read = Read(daemon, daemon.config); !read.ok())

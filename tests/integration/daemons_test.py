@@ -45,7 +45,12 @@ class DaemonsTest(unittest.TestCase):
     def test_what_is_wrong_with_options_and_variables_is_said_once(self):
         for name in CONFIGURATIONS:
             with self.subTest(name):
-                self.assertEqual(self.run_daemon(name, "--confg", "x").returncode, 2)
+                done = self.run_daemon(name, "--confg")
+                self.assertEqual(done.returncode, 2)
+                self.assertRegex(done.stderr, r"^%s: .*--confg.* \(%s --help\)\n$" % (name, name))
+                done = self.run_daemon(name, "--version")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertRegex(done.stdout, r"^%s \d+\.\d+\n$" % name)
                 done = self.run_daemon(name, "--config", os.path.join(self.directory, "none.yaml"))
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
                 variable = name.upper().replace("-", "_") + "_LISTEN_ADRESS"
