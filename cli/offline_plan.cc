@@ -24,7 +24,9 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, co
   }
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
-  ASSIGN_OR_RETURN(Cluster decoded, DecodeCluster(cluster));
+  absl::StatusOr<Cluster> read = DecodeCluster(cluster);
+  RETURN_IF_ERROR(Annotate(read.status(), "--cluster"));
+  Cluster decoded = *std::move(read);
   size_t devices = 0;
   for (const ClusterNode& node : decoded.nodes) devices += node.devices.size();
   if (spec.scheduling().least_devices() > devices) {

@@ -60,6 +60,9 @@ absl::Status Add(const std::string& text, const std::string& kinds_directory, Cl
   AddedDevices added{.kind = fields["kind"], .node = fields["node"]};
   if (added.kind.empty())
     return absl::InvalidArgumentError(absl::StrCat("kind: is missing; ", DescribeNames(cluster)));
+  if (!fields.contains("count"))
+    return absl::InvalidArgumentError(absl::StrCat("count: is missing, of kind \"", added.kind,
+                                                   "\"; must be a whole number of devices, 1 to 65536"));
   if (!absl::SimpleAtoi(fields["count"], &added.count) || added.count < 1 || added.count > 65536) {
     return absl::InvalidArgumentError(
         absl::StrCat("count: \"", fields["count"], "\" must be a whole number of devices, 1 to 65536"));
@@ -181,7 +184,9 @@ void AddFigures(v1::WhatIfReport& report) {
 
 absl::StatusOr<v1::ClusterSpec> ChangedCluster(const v1::ClusterSpec& cluster, const WhatIfChanges& changes,
                                                const std::string& kinds_directory) {
-  ASSIGN_OR_RETURN(Cluster changed, DecodeCluster(changes.with ? *changes.with : cluster));
+  absl::StatusOr<Cluster> decoded = DecodeCluster(changes.with ? *changes.with : cluster);
+  RETURN_IF_ERROR(Annotate(decoded.status(), changes.with ? "--with" : "--cluster"));
+  Cluster changed = *std::move(decoded);
   for (const std::string& text : changes.adds)
     RETURN_IF_ERROR(Annotate(Add(text, kinds_directory, changed), absl::StrCat("--add ", text)));
   for (const std::string& name : changes.removes)

@@ -171,7 +171,13 @@ TEST_CASE("what cannot be changed so is told with what there is") {
             "--add count=1: kind: is missing; there are the kinds fast, two cores, slow; the "
             "nodes a-1, b-2; the sites north, south"},
       Wrong{{.adds = {"kind=slow"}},
-            "--add kind=slow: count: \"\" must be a whole number of devices, 1 to 65536"},
+            "--add kind=slow: count: is missing, of kind \"slow\"; must be a whole number of devices, 1 to "
+            "65536"},
+      Wrong{{.adds = {"kind=slow,cout=1"}},
+            "--add kind=slow,cout=1: count: is missing, of kind \"slow,cout=1\"; must be a whole number of "
+            "devices, 1 to 65536"},
+      Wrong{{.with = v1::ClusterSpec()},
+            "--with: nodes: there are none, and no node_groups; at least one of either is needed"},
       Wrong{{.adds = {"kind=slow,count=0"}},
             "--add kind=slow,count=0: count: \"0\" must be a whole number of devices, 1 "
             "to 65536"},

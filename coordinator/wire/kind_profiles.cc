@@ -48,7 +48,7 @@ absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& s
                              const JobConstraints& constraints, Cluster& cluster) {
   std::error_code error;
   if (!std::filesystem::is_directory(directory, error))
-    return absl::NotFoundError(absl::StrCat("--kinds: \"", directory, "\" is not a directory"));
+    return absl::InvalidArgumentError(absl::StrCat("--kinds: \"", directory, "\" is not a directory"));
   ASSIGN_OR_RETURN(const std::vector<MissingProfile> missing, MissingProfiles(spec, constraints, cluster));
   for (const MissingProfile& profile : missing) {
     if (profile.share || absl::StrContains(profile.device_kind, '/')) continue;

@@ -13,8 +13,7 @@ namespace medley {
 // file of (profiles/README.md), "KIND.yaml": of whole blocks, and of what 2, 4, ... devices of a node have of them; by a roofline with the coefficients that were fitted on the most published
 // rows. It says of itself that nothing was measured, and how far such times were off. Kinds without a file are left to
 // whoever misses their profiles.
-// Errors: those of MissingProfiles and ReadDeviceKind; NotFound: no such directory; InvalidArgument: a file without
-// calibrations.
+// Errors: those of MissingProfiles and ReadDeviceKind; InvalidArgument: no such directory, a file without calibrations.
 absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
                              const JobConstraints& constraints, Cluster& cluster);
 

@@ -83,8 +83,8 @@ TEST_CASE("a kind that no file is of stays without, and a directory that is not 
   CHECK(cluster.profiles.size() == 1);
   CHECK_THAT(std::string(MakeProblem(Gpt2(), {.micro_batch_sizes = {1}}, cluster).status().message()),
              Catch::Contains("abacus"));
-  CHECK(AddKindProfiles("nowhere", Gpt2(), {}, cluster).message() ==
-        "--kinds: \"nowhere\" is not a directory");
+  CHECK(AddKindProfiles("nowhere", Gpt2(), {}, cluster) ==
+        absl::InvalidArgumentError("--kinds: \"nowhere\" is not a directory"));
 }
 
 }  // namespace
