@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,7 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kBadInput = 2, kInterrupted = 130;
 constexpr uint32_t kMostListed = 100000;
 constexpr uint32_t kMostTracedSteps = 1000;
+constexpr uint32_t kMostSteps = 1'000'000'000;  // as JobSpec.steps
 
 // What the chosen command will do.
 using Action = std::function<absl::Status()>;
@@ -233,7 +235,8 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
       });
   trace->add_option("-o,--to", arguments.file,
                     "file to write; - for standard output; default: JOB-trace.json");
-  CLI::Option* step = trace->add_option("--step", arguments.step, "one that was traced; default: the newest");
+  CLI::Option* step = trace->add_option("--step", arguments.step, "one that was traced; default: the newest")
+                          ->check(CLI::Range(1u, kMostSteps));
   trace
       ->add_option("--steps", arguments.steps,
                    "the next so many steps of a running job, which goes on as it is: 1 to 1000")
@@ -400,25 +403,34 @@ std::string FirstWord(const std::vector<std::string>& words) {
   return "";
 }
 
-// What is wrong with the command line, in one line.
-std::string Explain(const CLI::App& app, const CLI::ParseError& error,
-                    const std::vector<std::string>& words) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  if (!chosen.empty()) {
-    const std::string what = absl::StrReplaceAll(error.what(), {{"\n", " "}});
-    return absl::StrCat(what, " (medley ", chosen[0]->get_name(), " --help)");
-  }
+std::vector<std::string> CommandNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  const std::string word = FirstWord(words);
-  if (word.empty() && words.empty()) return "no command; medley --help lists them";
-  if (word.empty()) return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (medley --help)");
-  const std::string nearest = NearestName(word, names);
+  return names;
+}
+
+std::string NoCommand(const CLI::App& app, const std::string& word) {
+  const std::string nearest = NearestName(word, CommandNames(app));
   return absl::StrCat(
       "no command \"", word, "\"; ",
       nearest.empty() ? "medley --help lists them" : absl::StrCat("did you mean \"", nearest, "\"?"));
+}
+
+// What is wrong with the command line, in one line.
+std::string Explain(const CLI::App& app, const CLI::ParseError& error,
+                    const std::vector<std::string>& words) {
+  std::string command = "medley";
+  for (std::vector<CLI::App*> chosen = app.get_subcommands(); !chosen.empty();
+       chosen = chosen[0]->get_subcommands())
+    absl::StrAppend(&command, " ", chosen[0]->get_name());
+  if (command != "medley")
+    return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (", command, " --help)");
+  const std::string word = FirstWord(words);
+  if (word.empty() && words.empty()) return "no command; medley --help lists them";
+  if (word.empty()) return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (medley --help)");
+  return NoCommand(app, word);
 }
 
 }  // namespace
@@ -459,6 +471,9 @@ int RunCommandLine(int argc, char** argv) {
   // `medley help [COMMAND]` is `medley [COMMAND] --help`.
   if (!words.empty() && words[0] == "help") {
     words.erase(words.begin());
+    const std::string word = FirstWord(words);
+    if (!word.empty() && !absl::c_linear_search(CommandNames(app), word))
+      return Report(absl::InvalidArgumentError(NoCommand(app, word)), AskedOutput(words));
     words.push_back("--help");
   }
   try {

@@ -166,7 +166,9 @@ void AddOperatorCommands(CLI::App& app, const Connection& connection, std::funct
       "gc", "forget jobs that ended long ago, with their metrics and logs; checkpoints stay");
   gc->add_option("--older-than", command->older_than, "that ended so long ago, as in 12h or 90d")
       ->capture_default_str();
-  gc->add_option("--keep", command->keep, "but for the newest so many")->capture_default_str();
+  gc->add_option("--keep", command->keep, "but for the newest so many")
+      ->check(CLI::Range(0u, kMostJobs))
+      ->capture_default_str();
   gc->add_flag("--failed", command->failed, "only those that failed or were cancelled");
   gc->add_flag("--dry-run", command->dry_run, "only say which");
   runs(gc, RunJobsGc);
