@@ -18,6 +18,17 @@ namespace {
 // Clocks of a cluster differ.
 constexpr absl::Duration kBackdated = absl::Minutes(5);
 constexpr int kSerialBytes = 16;
+// OpenSSL takes no longer one.
+constexpr size_t kMostCommonNameBytes = 64;
+
+bool IsUri(const std::string& name) { return absl::StartsWith(name, "spiffe://"); }
+
+absl::Status CheckName(const std::string& name) {
+  if (name.empty()) return absl::InvalidArgumentError("name: is empty; nobody could be told by it");
+  if (name.size() <= kMostCommonNameBytes || IsUri(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("name: has ", name.size(), " bytes; may have ",
+                                                 kMostCommonNameBytes, ", unless it begins with spiffe://"));
+}
 
 void AddSubject(X509_NAME& subject, const char* kind, const std::string& value) {
   X509_NAME_add_entry_by_txt(&subject, kind, MBSTRING_UTF8,
@@ -50,10 +61,11 @@ bool IsHostName(const std::string& host) {
 
 absl::StatusOr<std::string> SubjectNames(const Identity& identity, const std::vector<std::string>& hosts) {
   std::vector<std::string> names;
+  RETURN_IF_ERROR(CheckName(identity.name));
   if (std::any_of(identity.name.begin(), identity.name.end(),
                   [](unsigned char c) { return c < ' ' || c == ',' || c == 127; }))
     return absl::InvalidArgumentError("name: may have neither commas nor control characters");
-  if (absl::StartsWith(identity.name, "spiffe://")) names.push_back(absl::StrCat("URI:", identity.name));
+  if (IsUri(identity.name)) names.push_back(absl::StrCat("URI:", identity.name));
   for (const std::string& host : hosts) {
     if (!IsAddress(host) && !IsHostName(host))
       return absl::InvalidArgumentError(
@@ -87,11 +99,12 @@ absl::StatusOr<std::string> Sign(X509& certificate, EVP_PKEY& by) {
 }  // namespace
 
 absl::StatusOr<KeyAndCertificate> MakeAuthority(const std::string& name, absl::Duration lifetime) {
+  RETURN_IF_ERROR(CheckName(name));
   KeyAndCertificate both;
   ASSIGN_OR_RETURN(both.key, MakeKey());
   const KeyHandle key = FirstKey(both.key);
   ASSIGN_OR_RETURN(const CertificateHandle made, Begin(*key, absl::Now() + lifetime));
-  AddSubject(*X509_get_subject_name(made.get()), "CN", name);
+  AddSubject(*X509_get_subject_name(made.get()), "CN", name.substr(0, kMostCommonNameBytes));
   X509_set_issuer_name(made.get(), X509_get_subject_name(made.get()));
   RETURN_IF_ERROR(AddExtension(*made, *made, NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
   RETURN_IF_ERROR(AddExtension(*made, *made, NID_key_usage, "critical,keyCertSign,cRLSign"));
@@ -117,8 +130,8 @@ absl::StatusOr<std::string> IssueFor(const KeyAndCertificate& authority, absl::s
   X509_NAME& subject = *X509_get_subject_name(made.get());
   if (identity.role != v1::ROLE_UNSPECIFIED)
     AddSubject(subject, "O", absl::StrCat("medley:", RoleName(identity.role)));
-  // A common name has 64 characters at most; the URI says the rest.
-  AddSubject(subject, "CN", identity.name.substr(0, 64));
+  // Of a URI there may be more, which the alternative name says.
+  AddSubject(subject, "CN", identity.name.substr(0, kMostCommonNameBytes));
   X509_set_issuer_name(made.get(), X509_get_subject_name(issuer.get()));
   RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_basic_constraints, "critical,CA:FALSE"));
   RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_key_usage, "critical,digitalSignature"));

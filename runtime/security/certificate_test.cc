@@ -64,6 +64,19 @@ TEST_CASE("a name cannot bring in further names") {
         Issue(authority, {.name = name, .role = v1::ROLE_VIEWER}, {}, absl::Hours(1)).status()));
 }
 
+TEST_CASE("a name that nobody could be told by is refused, not cut") {
+  const KeyAndCertificate authority = *MakeAuthority("ours", absl::Hours(1));
+  const auto made = [&](const std::string& name) {
+    return Issue(authority, {.name = name}, {}, absl::Hours(1));
+  };
+  CHECK(made("").status() == absl::InvalidArgumentError("name: is empty; nobody could be told by it"));
+  CHECK(MakeAuthority("", absl::Hours(1)).status() == made("").status());
+  CHECK(made(std::string(65, 'a')).status() ==
+        absl::InvalidArgumentError("name: has 65 bytes; may have 64, unless it begins with spiffe://"));
+  for (const std::string& name : {std::string(64, 'a'), "spiffe://site/" + std::string(100, 'a')})
+    CHECK(ReadCertificate(made(name).value().certificate)->identity.name == name);
+}
+
 TEST_CASE("a certificate is for its hosts alone") {
   const KeyAndCertificate authority = MakeAuthority("hosts", absl::Hours(1)).value();
   const std::string made =
