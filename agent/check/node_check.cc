@@ -51,6 +51,11 @@ class Findings {
 
 std::string Limit(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : absl::StrCat(value); }
 
+std::string LimitOfBytes(rlim_t value) {
+  return value == RLIM_INFINITY ? "unlimited"
+                                : absl::StrCat("at most ", FormatBytes({static_cast<int64_t>(value)}));
+}
+
 void CheckLimits(Findings& findings) {
   rlimit files = {}, locked = {};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -64,15 +69,14 @@ void CheckLimits(Findings& findings) {
   }
   getrlimit(RLIMIT_MEMLOCK, &locked);
   if (!std::filesystem::exists("/sys/class/infiniband")) {
-    findings.Good("locked memory",
-                  absl::StrCat("at most ", Limit(locked.rlim_cur), " bytes; no RDMA here needs it"));
+    findings.Good("locked memory", absl::StrCat(LimitOfBytes(locked.rlim_cur), "; no RDMA here needs it"));
   } else if (locked.rlim_cur < kEnoughLockedBytes) {
     findings.Warn(
         "locked memory",
-        absl::StrCat("at most ", Limit(locked.rlim_cur),
-                     " bytes, too few for RDMA: LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited"));
+        absl::StrCat(LimitOfBytes(locked.rlim_cur),
+                     ", too little for RDMA: LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited"));
   } else {
-    findings.Good("locked memory", absl::StrCat("at most ", Limit(locked.rlim_cur), " bytes"));
+    findings.Good("locked memory", LimitOfBytes(locked.rlim_cur));
   }
 }
 

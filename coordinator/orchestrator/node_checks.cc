@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/orchestrator/ask_nodes.h"
@@ -38,6 +39,12 @@ void Compare(double answered_at_seconds, v1::NodeCheck& check) {
 absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const std::vector<v1::Node>& nodes,
                                                   const v1::CheckNodesRequest& request, AgentClient& agents,
                                                   absl::Time deadline) {
+  for (int i = 0; i < request.directories_size(); ++i) {
+    if (!absl::StartsWith(request.directories(i), "/"))
+      return absl::InvalidArgumentError(
+          absl::StrCat("directories[", i, "]: \"", request.directories(i),
+                       "\" is not an absolute path; nodes look for it under the same path everywhere"));
+  }
   v1::CheckNodeRequest check;
   *check.mutable_directories() = request.directories();
   return AskNodes<v1::CheckNodesResponse, v1::NodeCheck>(

@@ -44,6 +44,17 @@ TEST_CASE("what an agent finds is completed by its clock and its version; who do
         absl::NotFoundError("no node is named c; there are: a, b"));
 }
 
+TEST_CASE("a directory that is no absolute path is refused, not looked for where agents were started") {
+  FakeAgents agents;
+  v1::CheckNodesRequest request;
+  request.add_directories("/data");
+  request.add_directories("data");
+  CHECK(CheckNodes(TwoNodes(), request, agents, Soon()).status() ==
+        absl::InvalidArgumentError(
+            "directories[1]: \"data\" is not an absolute path; nodes look for it under the "
+            "same path everywhere"));
+}
+
 TEST_CASE("of a job that runs, each rank's threads are asked for") {
   FakeAgents agents;
   agents.TakeDown("b:1");
