@@ -6,6 +6,11 @@
 #   deploy/gpu-bundle.sh [FOLDER]      default: .medley/bundle; beside it FOLDER.tar.gz
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+usage="usage: deploy/gpu-bundle.sh [FOLDER]    default: .medley/bundle; beside it FOLDER.tar.gz"
+case ${1:-} in
+  -h|--help) echo "$usage"; exit 0 ;;
+  -*) echo "$usage" >&2; exit 2 ;;
+esac
 bundle=${1:-$root/.medley/bundle}
 mkdir -p "$bundle"
 bundle=$(cd "$bundle" && pwd)

@@ -2,11 +2,17 @@
 # Installs the Debian packages of deploy/apt-packages.txt (and of any further list named as an argument) that are missing.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+case ${1:-} in
+  -h|--help) echo "usage: deploy/install-packages.sh [LIST]...    installs those of deploy/apt-packages.txt and LIST that are missing"; exit 0 ;;
+esac
+for list in "$@"; do
+  [ -f "$list" ] && [ -r "$list" ] || { echo "install-packages.sh: $list is no file that can be read" >&2; exit 2; }
+done
 
 missing=()
 while read -r package; do
   [ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")
-done < <(cat "$here/apt-packages.txt" "$@" | sed 's/#.*//;s/[[:space:]]//g' | grep -v '^$')
+done < <(cat -- "$here/apt-packages.txt" "$@" | sed 's/#.*//;s/[[:space:]]//g' | grep -v '^$')
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 as_root=()

@@ -16,7 +16,7 @@ USAGE
 steps=300 install=yes
 while [ $# -gt 0 ]; do
   case $1 in
-    --steps) steps=${2:?--steps needs a number}; shift 2 ;;
+    --steps) steps=${2:-}; shift $(($# > 1 ? 2 : 1)) ;;
     --skip-install) install=no; shift ;;
     -h|--help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
