@@ -763,6 +763,17 @@ TEST_CASE("logs are followed until the job has ended, each line once") {
   CHECK_THAT(outcome.out, Catch::Matches("-  +line 1\n-  +line 2\n-  +line 3\n"));
 }
 
+TEST_CASE("where a device has said nothing, what it may be called is said") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_DONE);
+  const Outcome silent = Ask(coordinator, {"logs", "bible-1", "--device", "nod/cpu0"});
+  CHECK(silent.code == 0);
+  CHECK(silent.out.empty());
+  CHECK_THAT(silent.err, Catch::StartsWith("medley: of \"nod/cpu0\" there are no lines; "));
+  CHECK(Ask(coordinator, {"--output", "json", "logs", "bible-1", "--device", "nod/cpu0"}).err.empty());
+  CHECK(Ask(coordinator, {"logs", "bible-1"}).err.empty());
+}
+
 TEST_CASE("one node is shown with its profiles, an unknown one names those that there are") {
   FakeCoordinator coordinator;
   for (const char* name : {"a", "b"}) {

@@ -187,6 +187,12 @@ absl::Status RunLogs(const Connection& connection, const ListingCommand& command
   if (logs.ok() && command.limit == 0 && logs->lines_size() == kUsualLogLines) {
     Note(connection, absl::StrCat("these are the newest ", kUsualLogLines, " lines; -n N shows more"));
   }
+  // A misspelt name looks like a device that has nothing to say.
+  if (logs.ok() && logs->lines().empty() && !command.source.empty()) {
+    Note(connection, absl::StrCat("of \"", command.source,
+                                  "\" there are no lines; --device takes coordinator, or a node ",
+                                  "or NODE/DEVICE as `medley nodes` names them"));
+  }
   return Show(connection, logs, FormatLogs);
 }
 
