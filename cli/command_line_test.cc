@@ -147,6 +147,11 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     if (request->with_predicted_step()) reply->mutable_predicted_step()->add_lanes()->set_kind("a <kind>");
     return status;
   }
+  grpc::Status CheckNodes(grpc::ServerContext*, const v1::CheckNodesRequest* request,
+                          v1::CheckNodesResponse*) override {
+    See("check", *request);
+    return status;
+  }
   grpc::Status BackUp(grpc::ServerContext* context, const v1::BackUpRequest* request,
                       grpc::ServerWriter<v1::BackUpPart>* writer) override {
     See("backup", *request);
@@ -452,6 +457,25 @@ TEST_CASE("the environment names the coordinator, and its proxies are left alone
   CHECK(outcome.code == 0);
   CHECK_THAT(outcome.out, Catch::Contains("bible-1"));
   CHECK(wrong.err == "medley: MEDLEY_COORDINATOR: \"http://x\": write HOST:PORT, without http://\n");
+}
+
+TEST_CASE("where no node is live, none is fit") {
+  FakeCoordinator coordinator;
+  const Outcome outcome = Ask(coordinator, {"check"});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err == "medley: no node is live: none was checked\n");
+}
+
+TEST_CASE("a file that cannot be is refused before anything is asked") {
+  FakeCoordinator coordinator;
+  const std::string file = "/no/such/folder/x";
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"backup", file}, {"debug", "bundle", "-o", file}, {"trace", "x", "-o", file}}) {
+    const Outcome outcome = Ask(coordinator, words);
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.err, Catch::Contains(" /no/such/folder/x: there is no folder /no/such/folder\n"));
+  }
+  CHECK(coordinator.Seen().empty());
 }
 
 TEST_CASE("an answer that cannot be written is a failure") {

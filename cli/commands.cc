@@ -95,6 +95,7 @@ absl::Status RunBackup(const Connection& connection, const std::string& file) {
   if (std::filesystem::exists(file))
     return absl::InvalidArgumentError(
         absl::StrCat(file, " is there already; a backup is not written over another file"));
+  RETURN_IF_ERROR(CheckOutputFile("FILE", file));
   const std::string partial = file + ".partial";
   std::ofstream out(partial, std::ios::binary | std::ios::trunc);
   int64_t bytes = 0;

@@ -126,6 +126,7 @@ absl::StatusOr<DebugBundle> WriteDebugBundle(CoordinatorClient& client, const st
   if (fs::exists(file))
     return absl::InvalidArgumentError(
         absl::StrCat("--to: ", file, " is there already; it is not written over"));
+  RETURN_IF_ERROR(CheckOutputFile("--to", file));
   ASSIGN_OR_RETURN(const std::vector<v1::Job> asked, JobsOf(client, jobs));
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create("medley-bundle"));
   const std::string content = folder->path() + "/content";

@@ -53,6 +53,8 @@ absl::Status RunCheck(const Connection& connection, const OperatorCommand& comma
   RETURN_IF_ERROR(Show(connection, checks, [&](const v1::CheckNodesResponse& reply) {
     return FormatChecks(reply, connection.columns);
   }));
+  // None is not fit either: a script that goes by the status would start jobs.
+  if (checks->nodes().empty()) return absl::FailedPreconditionError("no node is live: none was checked");
   std::vector<std::string> unfit;
   for (const v1::NodeCheck& node : checks->nodes()) {
     bool fit = node.failure().empty();

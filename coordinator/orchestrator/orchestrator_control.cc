@@ -218,10 +218,10 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
     if (wanted.empty() && AsksForProtection(spec))
       std::erase_if(devices, [&](const std::string& d) { return round.unprotecting.contains(d); });
     if (devices.empty()) {
-      return absl::FailedPreconditionError(
-          "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan "
-          "--cluster` plans "
-          "without them");
+      return absl::FailedPreconditionError(absl::StrCat(
+          round.live.empty() ? "no agent is registered"
+                             : "no device that the job may use is free; `medley nodes` shows who has them",
+          ", and `medley plan --cluster` plans without them"));
     }
     ASSIGN_OR_RETURN(locations, Locate(devices));
     name = absl::StrCat("(dry run ", ++dry_runs_, ")");

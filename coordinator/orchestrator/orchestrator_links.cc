@@ -98,6 +98,11 @@ absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::MeasureLinks(const std::v
     ASSIGN_OR_RETURN(locations, LocateOrAll(devices));
     std::set<std::string> names;
     for (const ClusterDeviceLocation& device : locations) names.insert(FullName(device));
+    if (devices.empty() && locations.size() < 2)
+      return absl::FailedPreconditionError(
+          locations.empty()
+              ? "no agent is registered: there are no links to measure"
+              : absl::StrCat("there are no links to measure: ", *names.begin(), " is the only device"));
     if (locations.size() < 2 || names.size() < locations.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("devices: ", absl::StrJoin(names, ", "), ": a link takes two different ones"));

@@ -444,6 +444,20 @@ std::vector<std::string> NamesOf(const Orchestrator::KnownLinks& links) {
   return names;
 }
 
+TEST_CASE("where there are no devices it is said that there are none, not that they are wrong or in use") {
+  OrchestratorSite site;
+  CHECK(site.orchestrator->MeasureLinks({}).status() ==
+        absl::FailedPreconditionError("no agent is registered: there are no links to measure"));
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = FakeJob("tiny");
+  CHECK(site.orchestrator->Plan(request).status() ==
+        absl::FailedPreconditionError(
+            "no agent is registered, and `medley plan --cluster` plans without them"));
+  site.Register(FakeNode("a", 1));
+  CHECK(site.orchestrator->MeasureLinks({}).status() ==
+        absl::FailedPreconditionError("there are no links to measure: a/cpu0 is the only device"));
+}
+
 TEST_CASE("links are listed as far as they are known, for all devices or for some") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));
