@@ -58,8 +58,8 @@ std::optional<std::string> TextProblem(const FieldDescriptor& field, const std::
   if (!rule.identifier()) return std::nullopt;
   for (const char c : value) {
     if (absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.') continue;
-    return absl::StrCat("\"", absl::CHexEscape(value),
-                        "\" may have letters, digits, \"-\", \"_\" and \".\" only");
+    return absl::StrCat("\"", absl::Utf8SafeCHexEscape(value),
+                        "\" may have letters from a to z and A to Z, digits, \"-\", \"_\" and \".\" only");
   }
   // ".." would lead out of the folder that the name is to be a part of.
   if (value.find_first_not_of('.') == std::string::npos)

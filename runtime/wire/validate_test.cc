@@ -73,8 +73,9 @@ TEST_CASE("a value deep inside a message has its whole path") {
   v1::Node& node = *cluster.add_nodes();
   node.set_name("a");
   cluster.add_nodes()->set_name("b/c");
-  CHECK(ValidateMessage(cluster).message() ==
-        "nodes[1].name: \"b/c\" may have letters, digits, \"-\", \"_\" and \".\" only");
+  CHECK(
+      ValidateMessage(cluster).message() ==
+      "nodes[1].name: \"b/c\" may have letters from a to z and A to Z, digits, \"-\", \"_\" and \".\" only");
   v1::Device& device = *node.add_devices();
   device.set_name("cpu0");
   device.set_backend("cpu");

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/valid_utf8.h"
 #include "runtime/wire/nearest_name.h"
 #include "runtime/wire/validate.h"
 #include "runtime/wire/yaml_scalar.h"
@@ -341,8 +342,10 @@ bool HasSecondDocument(const std::string& text) {
 
 absl::StatusOr<YamlOverride> ParseYamlOverride(const std::string& option, const std::string& text) {
   const size_t equals = text.find('=');
-  YamlOverride given{.path = text.substr(0, equals),
-                     .shown = absl::StrCat(option, " ", absl::CHexEscape(text))};
+  YamlOverride given{
+      .path = text.substr(0, equals),
+      .shown =
+          absl::StrCat(option, " ", IsUtf8(text) ? absl::Utf8SafeCHexEscape(text) : absl::CHexEscape(text))};
   if (equals == std::string::npos || !SplitPath(given.path)) {
     return absl::InvalidArgumentError(
         absl::StrCat(given.shown, ": must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"));

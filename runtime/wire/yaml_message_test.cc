@@ -124,7 +124,11 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
               "10: batch.sequences: is required, but missing; must be in [1, 1000000]"},
       Mistake{"  train: /data/bible.txt\n", "", "7: data.train: is required, but missing"},
       Mistake{"name: bible", "name: \"the bible\"",
-              "1: name: \"the bible\" may have letters, digits, \"-\", \"_\" and \".\" only"},
+              "1: name: \"the bible\" may have letters from a to z and A to Z, digits, \"-\", \"_\" and "
+              "\".\" only"},
+      Mistake{"name: bible", "name: bibel-für-alle",
+              "1: name: \"bibel-für-alle\" may have letters from a to z and A to Z, digits, \"-\", \"_\" and "
+              "\".\" only"},
       Mistake{"name: bible", "name: ..", "1: name: \"..\" has nothing but dots"},
       Mistake{"name: bible", "name: " + std::string(65, 'a'),
               "1: name: has 65 bytes; at most 64 are allowed"},
@@ -245,6 +249,10 @@ TEST_CASE("what is wrong with an override names it") {
   };
   CHECK(error("steps") == "--set steps: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3");
   CHECK(error("a b=1") == "--set a b=1: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3");
+  CHECK(error("name=für") ==
+        "--set name=für: name: \"für\" may have letters from a to z and A to Z, digits, \"-\", "
+        "\"_\" and \".\" only");
+  CHECK(error("name=\xff").find("--set name=\\xff: ") == 0);
   CHECK(error("steps=many") == "--set steps=many: steps: many is not a whole number");
   CHECK(error("steps=0") == "--set steps=0: steps: 0 is not in [1, 1000000000]");
   CHECK(error("steps=") == "--set steps=: steps: has no value; give one or leave the key out");
