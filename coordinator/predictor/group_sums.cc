@@ -1,6 +1,7 @@
 #include "coordinator/predictor/group_sums.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -247,9 +248,52 @@ GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveA
   return fastest;
 }
 
+int GroupSums::MembersOnEach() const {
+  if (!shows_hosts_) return 1;
+  std::map<int, int> on_host;
+  for (const int d : devices_) ++on_host[HostOf(problem_, d)];
+  const int of_first = on_host.begin()->second;
+  const bool alike =
+      std::all_of(on_host.begin(), on_host.end(), [&](const auto& of) { return of.second == of_first; });
+  return alike && std::has_single_bit(static_cast<unsigned>(of_first)) ? of_first : 1;
+}
+
+// The first rounds and the last ones are between those beside each other, on one host. What is then left of the vector, a part for each
+// of its members, goes between hosts, whose cards these parts share. Of those that are no power of two some give all to who is beside them
+// first, and get it back: twice what two exchange.
+double GroupSums::HalvingDoublingByHosts(int64_t elements) {
+  if (between_ == nullptr) {
+    std::map<int, std::vector<int>> by_host;
+    for (const int d : devices_) by_host[HostOf(problem_, d)].push_back(d);
+    std::set<std::vector<int>> known;
+    std::vector<int> firsts;
+    for (const auto& [host, devices] : by_host) {
+      firsts.push_back(devices.front());
+      std::vector<int> make_up;
+      for (const int d : devices) make_up.push_back(problem_.links.EndOf(d));
+      if (known.size() < kMostHosts && known.insert(std::move(make_up)).second)
+        hosts_.push_back(&samples_.Of(devices, on_each_, /*at_once=*/1));
+    }
+    firsts.resize(std::bit_floor(firsts.size()));
+    between_ = std::make_unique<GroupSums>(samples_, std::move(firsts), most_exact_, at_once_ * on_each_);
+  }
+  constexpr CollectiveAlgorithm kHalving = CollectiveAlgorithm::kHalvingDoubling;
+  double within_seconds = 0, folding_seconds = 0;
+  for (SumSample* host : hosts_) {
+    within_seconds = std::max(within_seconds, host->Seconds(elements, kHalving));
+    if (IsPowerOfTwo()) continue;
+    SumSample& two = samples_.Of({host->devices()[0], host->devices()[1]}, 2, /*at_once=*/1);
+    folding_seconds = std::max(folding_seconds, 2 * two.Seconds(elements, kHalving));
+  }
+  return folding_seconds + within_seconds +
+         between_->FastestWay(std::max<int64_t>(1, elements / on_each_), kHalving).seconds;
+}
+
 // Each round has half as large messages as the one before. Those that are no power of two give all to another one first, and get it
 // back.
 double GroupSums::HalvingDoublingSeconds(int64_t elements) {
+  if (on_each_ == 0) on_each_ = MembersOnEach();
+  if (on_each_ > 1) return HalvingDoublingByHosts(elements);
   const auto of = [&](SumSample* sample, int64_t count) {
     return sample->Seconds(std::max<int64_t>(1, count), CollectiveAlgorithm::kHalvingDoubling);
   };
@@ -261,17 +305,9 @@ double GroupSums::HalvingDoublingSeconds(int64_t elements) {
       seconds += std::min(1.0, rounds / told) * of(whole_, left);
     return seconds;
   };
-  const double seconds = all_rounds(elements), latency_seconds = all_rounds(1);
-  // Those beside them are on the same host, if there are any.
   const double folding_seconds =
-      IsPowerOfTwo() || shows_hosts_ ? 0 : std::max(0.0, of(three_, elements) - of(two_, elements));
-  // The largest messages go to those beside them, too, where nobody was left out: what leaves a host is a vector in all, by its cards,
-  // and not by those of so many members as a host has among the few.
-  std::map<int, int> on_host;
-  int most_on_host = 1;
-  for (const int d : whole_->devices()) most_on_host = std::max(most_on_host, ++on_host[HostOf(problem_, d)]);
-  const double by_cards = shares_outer_ways_ || !IsPowerOfTwo() ? 1 : std::max(1.0, ways_out_ / most_on_host);
-  return latency_seconds + (seconds - latency_seconds) / by_cards + folding_seconds;
+      IsPowerOfTwo() ? 0 : std::max(0.0, of(three_, elements) - of(two_, elements));
+  return all_rounds(elements) + folding_seconds;
 }
 
 // Rounds grow with the logarithm of the members.
