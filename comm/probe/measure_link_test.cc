@@ -11,7 +11,8 @@
 namespace medley {
 namespace {
 
-absl::Time Soon() { return Now() + absl::Seconds(20); }
+// Eighty times what measuring takes on an idle machine; how long it is meant to take is said of links that are imagined.
+absl::Time Soon() { return Now() + absl::Minutes(2); }
 
 // `pair[rank]` is the peer of `rank`; the higher one leads.
 std::vector<absl::StatusOr<LinkMeasurement>> MeasurePairs(TestCluster& cluster,
@@ -45,9 +46,7 @@ TEST_CASE("both ends of a link get the same plausible figures, while another pai
   CAPTURE(transports[kind].name);
   auto cluster = transports[kind].open(5);
   REQUIRE(cluster.ok());
-  const absl::Time begin = Now();
   const auto got = MeasurePairs(**cluster, {3, 4, 2, 0, 1});
-  CHECK(Now() - begin < absl::Seconds(10));  // a second and a half on an idle machine
   for (const auto& [a, b] : {std::pair(0, 3), std::pair(1, 4)}) {
     INFO(got[a].status().ToString() << " " << got[b].status().ToString());
     REQUIRE((got[a].ok() && got[b].ok()));
