@@ -65,10 +65,14 @@ int Hang(medley::MessageChannel& channel, bool works = true) {
   return 3;
 }
 
-// Leaves a process behind that holds all descriptors of this one open.
-void LeaveHelperBehind() {
+// Leaves a process behind that holds all descriptors of this one open, for five minutes unless the agent is gone before. `talks`: it
+// writes into this one's log all the time.
+void LeaveHelperBehind(bool talks = false) {
+  const pid_t agent = getppid();
   if (fork() != 0) return;
-  for (int i = 0; i < 200; ++i) usleep(100'000);
+  const char line[] = "the helper talks\n";
+  while (talks && write(STDERR_FILENO, line, sizeof(line) - 1) > 0) continue;
+  for (int i = 0; i < 3000 && kill(agent, 0) == 0; ++i) usleep(100'000);
   _exit(0);
 }
 
@@ -111,6 +115,10 @@ int Run(medley::MessageChannel& channel, const WorkerCommand& start, const std::
   }
   if (act == "leave a helper and die") {
     LeaveHelperBehind();
+    std::raise(SIGKILL);
+  }
+  if (act == "leave a helper that talks and die") {
+    LeaveHelperBehind(/*talks=*/true);
     std::raise(SIGKILL);
   }
   if (act == "refuse") return Finish(channel, 3, "the loss is not finite");

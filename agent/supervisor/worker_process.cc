@@ -4,12 +4,15 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,9 +30,7 @@ constexpr int kSayLeftOutEveryMs = 1000;
 // Replies nobody reads are bounded by what a worker says in a step; log lines by this.
 constexpr size_t kMostQueuedReplies = 10'000;
 constexpr int kChannelDescriptor = 3;
-// What a process that has ended, or says that it ends, wrote last comes within so long, unless others hold
-// its log open.
-constexpr absl::Duration kLogTime = absl::Milliseconds(200);
+// A process that says that it ends has ended within so long.
 constexpr absl::Duration kExitTime = absl::Seconds(2);
 
 }  // namespace
@@ -92,8 +93,6 @@ WorkerProcess::~WorkerProcess() {
   Kill();
   channel_reader_.join();  // the channel and the log end with the child
   reaper_.join();
-  const uint64_t one = 1;
-  (void)!write(stop_log_, &one, sizeof(one));
   log_reader_.join();
   close(standard_error_);
   close(stop_log_);
@@ -140,17 +139,28 @@ void WorkerProcess::PushLine(std::string line) {
 void WorkerProcess::ReadLog() {
   std::string pending;
   char buffer[4096];
-  while (true) {
-    pollfd waits[] = {{.fd = standard_error_, .events = POLLIN, .revents = 0},
-                      {.fd = stop_log_, .events = POLLIN, .revents = 0}};
-    const int wait_ms = line_limit_.left_out() > 0 ? kSayLeftOutEveryMs : -1;
-    if (poll(waits, 2, wait_ms) < 0 && errno != EINTR) break;
-    SayLeftOut(/*at_end=*/false);
-    if (waits[1].revents != 0) break;
-    if (waits[0].revents == 0) continue;
-    const ssize_t n = read(standard_error_, buffer, sizeof(buffer));
+  // Once the child is gone: of what it wrote. All of that is in the pipe by then, however long this thread has to wait for its turn;
+  // others that hold the pipe may write for ever.
+  std::optional<size_t> left;
+  while (left != size_t{0}) {
+    if (!left) {
+      pollfd waits[] = {{.fd = standard_error_, .events = POLLIN, .revents = 0},
+                        {.fd = stop_log_, .events = POLLIN, .revents = 0}};
+      const int wait_ms = line_limit_.left_out() > 0 ? kSayLeftOutEveryMs : -1;
+      if (poll(waits, 2, wait_ms) < 0 && errno != EINTR) break;
+      SayLeftOut(/*at_end=*/false);
+      if (waits[1].revents != 0) {
+        int bytes = 0;
+        if (ioctl(standard_error_, FIONREAD, &bytes) != 0) break;
+        left = static_cast<size_t>(bytes);
+        continue;
+      }
+      if (waits[0].revents == 0) continue;
+    }
+    const ssize_t n = read(standard_error_, buffer, std::min(sizeof(buffer), left.value_or(sizeof(buffer))));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
+    if (left) *left -= static_cast<size_t>(n);
     pending.append(buffer, n);
     for (size_t end; (end = pending.find('\n')) != std::string::npos || pending.size() > kLongestLineBytes;) {
       const bool whole = end <= kLongestLineBytes;
@@ -190,13 +200,15 @@ void WorkerProcess::AwaitExit() {
     changed_.NotifyAll();
   }
   channel_->StopReceiving();  // others may hold its other end
+  const uint64_t one = 1;
+  (void)!write(stop_log_, &one, sizeof(one));
 }
 
-// Until all that the child wrote has been read, as far as it is the child's alone.
+// Until all that the child wrote has been read, unless it lives on.
 void WorkerProcess::AwaitLogEnd() {
   MutexLock lock(mutex_);
   changed_.WaitUntil(mutex_, Now() + kExitTime, [&] { return log_ended_ || gone_; });
-  changed_.WaitUntil(mutex_, Now() + kLogTime, [&] { return log_ended_; });
+  if (gone_) changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return log_ended_; });
 }
 
 void WorkerProcess::ReadChannel() {

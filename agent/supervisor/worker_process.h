@@ -73,7 +73,7 @@ class WorkerProcess {
   const pid_t pid_;
   const std::unique_ptr<MessageChannel> channel_;
   const int standard_error_;
-  const int stop_log_;  // an eventfd: the log is to be read no longer
+  const int stop_log_;  // an eventfd: the child is gone, and its log is to be read no further than it wrote
   Mutex mutex_;
   ConditionVariable changed_;
   std::deque<v1::WorkerReply> replies_ ABSL_GUARDED_BY(mutex_);
