@@ -41,7 +41,7 @@ class Reports {
 TEST_CASE("a board says what each stream is at, and what goes on between steps") {
   ActivityBoard board;
   board.Enter("step 12");
-  CHECK_THAT(board.Describe(Now()), Catch::StartsWith("step 12 for 0."));
+  CHECK_THAT(board.Describe(Now()), Catch::Matches("step 12 for [0-9.]+ s"));
   board.Begin(Forward(), {});
   board.Begin(Reduction(), {0, 3});
   const absl::Time now = Now() + absl::Seconds(5);
@@ -77,9 +77,9 @@ TEST_CASE("a stall report has both sides: what is waited for, what has come, and
     return std::vector<absl::StatusOr<std::string>>{other.Describe(Now())};
   });
   CHECK_THAT(text,
-             Catch::StartsWith("rank 0, step 12: reduce gradients of slice 2 (4.0 MiB) with rank 1 for 0."));
+             Catch::StartsWith("rank 0, step 12: reduce gradients of slice 2 (4.0 MiB) with rank 1 for "));
   CHECK_THAT(text, Catch::Contains("from rank 1 came 3.0 KiB in 3 messages"));
-  CHECK_THAT(text, Catch::Contains("rank 1 says: step 12: forward of micro-batch 3 for 0."));
+  CHECK_THAT(text, Catch::Contains("rank 1 says: step 12: forward of micro-batch 3 for "));
   // All are asked at once, and each answers for itself.
   board.Begin(Reduction(), {1, 2, 3});
   int times_asked = 0;
