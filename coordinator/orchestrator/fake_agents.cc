@@ -30,8 +30,6 @@ v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
   return event;
 }
 
-namespace {}  // namespace
-
 // A task on its agent. All members are the agents' lock's, but for the script's thread.
 class FakeAgents::Task final : public FakeWorker {
  public:
@@ -248,7 +246,7 @@ std::vector<std::string> FakeAgents::stopped() {
 
 void FakeAgents::AwaitStop(const std::string& task_id) {
   MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, Now() + absl::Seconds(20),
+  changed_.WaitUntil(mutex_, Now() + absl::Minutes(1),
                      [&] { return std::find(stopped_.begin(), stopped_.end(), task_id) != stopped_.end(); });
 }
 
@@ -281,7 +279,7 @@ int FakeAgents::probes() {
 
 bool FakeAgents::AwaitTrainings(size_t count) {
   MutexLock lock(mutex_);
-  return changed_.WaitUntil(mutex_, Now() + absl::Seconds(10), [&] {
+  return changed_.WaitUntil(mutex_, Now() + absl::Minutes(1), [&] {
     return static_cast<size_t>(std::count_if(requests_.begin(), requests_.end(),
                                              [](const auto& r) { return r.has_train(); })) >= count;
   });
