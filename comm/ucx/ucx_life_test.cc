@@ -194,7 +194,7 @@ size_t OpenDescriptors() {
                        std::filesystem::directory_iterator());
 }
 
-TEST_CASE("a thousand attempts leave no descriptor behind") {
+TEST_CASE("hundreds of attempts leave no descriptor behind") {
   const auto live = [](int attempt) {
     auto pair = ConnectedPair(kBoth[attempt % 2]);
     REQUIRE(pair.ok());
@@ -210,7 +210,7 @@ TEST_CASE("a thousand attempts leave no descriptor behind") {
   };
   for (int attempt = 0; attempt < 4; ++attempt) live(attempt);  // what UCX opens once
   const size_t before = OpenDescriptors();
-  for (int attempt = 0; attempt < 1000; ++attempt) live(attempt);
+  for (int attempt = 0; attempt < 300; ++attempt) live(attempt);
   CHECK(OpenDescriptors() == before);
 }
 

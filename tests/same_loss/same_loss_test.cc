@@ -402,7 +402,8 @@ TEST_CASE("steps that go ahead of norms have the bits of steps that wait for the
           "[property]") {
   const auto [precision, clips] = GENERATE(
       table<Precision, bool>({{Precision::kF32, false}, {Precision::kF32, true}, {Precision::kF16, true}}));
-  TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  const int model = GENERATE(0, 1);
+  TrainingSpec spec = TinyJob(kModels[model]);
   spec.precision = precision;
   spec.optimizer.clip_norm = 0;
   if (clips) {
@@ -412,7 +413,9 @@ TEST_CASE("steps that go ahead of norms have the bits of steps that wait for the
   }
   const double clip_norm = spec.optimizer.clip_norm;
   int clipped = 0, held = 0;
-  for (uint64_t seed = 301; seed < 313; ++seed) {
+  // Each model has plans of its own.
+  const uint64_t first_seed = model == 0 ? 301 : 307;
+  for (uint64_t seed = first_seed; seed < first_seed + 6; ++seed) {
     const Plan plan =
         GoAhead(seed % 2 == 0 ? RandomPlan(seed, spec.shape, 4) : RandomWidePlan(seed, spec.shape, 2));
     CAPTURE(seed, Describe(plan));
