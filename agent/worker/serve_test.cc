@@ -312,7 +312,7 @@ TEST_CASE("a worker that refuses a file says why, whatever bytes the file has") 
 TEST_CASE("a worker whose agent is silent for longer than the lease ends itself") {
   const TemporaryDirectory directory;
   Worker worker;
-  worker.Prepare(Task(directory, 1'000'000), /*lease_seconds=*/2);
+  worker.Prepare(Task(directory, 1'000'000), /*lease_seconds=*/5);  // longer than a busy machine stands still
   // An agent that pings however long the worker takes to get there, and then does so no more.
   (void)worker.Pong([](const v1::Pong& pong) { return pong.activity() == "waiting for the start"; });
   SECTION("before it was let go") {}
