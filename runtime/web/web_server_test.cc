@@ -31,8 +31,13 @@ std::unique_ptr<WebServer> Serve(WebServer::Handler handler, const v1::TlsConfig
   return *std::move(started);
 }
 
+// httplib's own is five seconds.
+constexpr time_t kPatienceSeconds = 60;
+
 std::unique_ptr<httplib::Client> ClientOf(const WebServer& server) {
-  return std::make_unique<httplib::Client>("http://" + server.address());
+  auto client = std::make_unique<httplib::Client>("http://" + server.address());
+  client->set_read_timeout(kPatienceSeconds);
+  return client;
 }
 
 httplib::Result SecureGet(const WebServer& server, const v1::TlsConfig& tls, bool shows_certificate = true) {
@@ -40,6 +45,7 @@ httplib::Result SecureGet(const WebServer& server, const v1::TlsConfig& tls, boo
   httplib::SSLClient client("127.0.0.1", port, shows_certificate ? tls.certificate() : "",
                             shows_certificate ? tls.key() : "");
   client.set_ca_cert_path(tls.authority().c_str());
+  client.set_read_timeout(kPatienceSeconds);
   return client.Get("/a");
 }
 
