@@ -163,21 +163,21 @@ TEST_CASE("what copies take is measured as it is, and memory that the host reach
   CHECK(reached.host_reaches);
   // Slow enough for what a busy machine adds to be little beside it.
   EmulatedQueue slow(
-      {.name = "slow", .limit = KiB(300), .link_bytes_per_second = 1e7, .copy_overhead_seconds = 5e-3});
+      {.name = "slow", .limit = KiB(300), .link_bytes_per_second = 2.5e6, .copy_overhead_seconds = 5e-3});
   const EndMemory copied = MeasureMemory(slow, (*cluster)->rank(0)).value();
   CHECK_FALSE(copied.host_reaches);
   CHECK_FALSE(copied.network_reaches);
   for (const CopyCost& cost : {copied.copies.to_host, copied.copies.to_device}) {
-    CHECK(cost.bytes_per_second > 5e6);
-    CHECK(cost.bytes_per_second < 2e7);
+    CHECK(cost.bytes_per_second > 1.25e6);
+    CHECK(cost.bytes_per_second < 5e6);
     CHECK(cost.latency_seconds > 4e-3);
-    CHECK(cost.latency_seconds < 20e-3);
+    CHECK(cost.latency_seconds < 50e-3);
   }
   CHECK(slow.allocated() == Bytes{0});
   const auto parameters = slow.Allocate(KiB(250)).value();
   const EndMemory over = MeasureMemory(slow, *parameters, (*cluster)->rank(0)).value();
-  CHECK(over.copies.to_device.bytes_per_second > 5e6);
-  CHECK(over.copies.to_device.bytes_per_second < 2e7);
+  CHECK(over.copies.to_device.bytes_per_second > 1.25e6);
+  CHECK(over.copies.to_device.bytes_per_second < 5e6);
   CHECK(slow.peak_allocated() <= KiB(256));
   EmulatedQueue full({.name = "full", .limit = KiB(63)});
   CHECK(absl::IsResourceExhausted(MeasureMemory(full, (*cluster)->rank(0)).status()));
