@@ -30,9 +30,12 @@ class Some(unittest.TestCase):
 
 
 class RunCasesTest(unittest.TestCase):
-    def lines(self, *classes):
+    def result(self, *classes):
         suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(one) for one in classes)
-        return run_cases.skip_lines(unittest.TextTestRunner(stream=io.StringIO()).run(suite))
+        return unittest.TextTestRunner(stream=io.StringIO()).run(suite)
+
+    def lines(self, *classes):
+        return run_cases.skip_lines(self.result(*classes))
 
     def test_a_class_that_cannot_run_skips_the_whole_test(self):
         self.assertEqual(self.lines(Whole), ["SKIPPED: all cases, no namespaces"])
@@ -48,6 +51,11 @@ class RunCasesTest(unittest.TestCase):
                 pass
 
         self.assertEqual(self.lines(Well), [])
+
+    def test_a_file_without_cases_has_not_gone_well(self):
+        self.assertFalse(run_cases.went_well(self.result()))
+        self.assertTrue(run_cases.went_well(self.result(Whole)))
+        self.assertTrue(run_cases.went_well(self.result(Some)))
 
 
 if __name__ == "__main__":
