@@ -7,7 +7,6 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/exec/channels.h"
 #include "runtime/ir/model/model_share.h"
-#include "runtime/ir/program/gradient_slices.h"
 
 namespace medley {
 namespace {
@@ -49,11 +48,16 @@ void PlaceHeld(const ModelConfig& config, SegmentId segment, const ModelShare& s
 SegmentGather::SegmentGather(const Plan& plan, Rank rank, const ModelConfig& config,
                              const ParameterArena& arena, Transport& transport, ActivityBoard& board)
     : plan_(plan), rank_(rank), config_(config), arena_(arena), transport_(transport), board_(board) {
-  const UnitId unit = PlaceOf(plan, rank).unit;
+  for (UnitId unit = 0; unit < static_cast<int>(plan.units.size()); ++unit) {
+    for (int member = 0; member < static_cast<int>(plan.units[unit].devices.size()); ++member)
+      places_.push_back({unit, member});
+  }
+  const UnitId unit = places_[rank].unit;
   first_rank_ = plan.shards_optimizer ? Rank(0) : FirstRankOf(plan, unit);
   saved_.resize(plan.shards_optimizer ? RankCount(plan) : plan.units[unit].devices.size());
   const std::vector<Rank> writers = SegmentWriters(plan, config);
   for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
+    is_shared_.push_back(plan.shards_optimizer && HoldersOf(plan, config, segment).size() > 1);
     const int index = writers[segment] - first_rank_;
     if (index < 0 || index >= static_cast<int>(saved_.size())) continue;  // of another unit
     saved_[index].push_back(segment);
@@ -73,37 +77,30 @@ bool SegmentGather::IsCut(UnitId unit, SegmentId segment) const {
                      [](const ParameterSpec& tensor) { return tensor.cut != TensorCut::kNone; });
 }
 
+const SegmentGather::Holding& SegmentGather::HoldingOf(Rank rank) {
+  const auto [unit, member] = places_[rank];
+  for (const Holding& holding : holdings_) {
+    if (holding.member == member && HoldAlike(holding.unit, plan_.units[unit])) return holding;
+  }
+  const Unit& of = plan_.units[unit];
+  return holdings_.emplace_back(
+      Holding{of, member, LayoutOf(LocalModel(config_, ShareOf(plan_, rank, config_)), of.chunks),
+              SlicesOf(plan_, rank, config_)});
+}
+
 std::vector<OwnedRun> SegmentGather::OwnedBy(Rank rank, SegmentId segment) {
-  const auto [found, is_new] = ownership_.try_emplace(rank);
-  Ownership& of = found->second;
-  if (is_new) {
-    of.layout = LayoutOf(LocalModel(config_, ShareOf(plan_, rank, config_)),
-                         plan_.units[PlaceOf(plan_, rank).unit].chunks);
-    of.owned = OptimizerShardOf(plan_, rank, config_).owned;
-  }
-  const auto held = std::find(of.layout.segments.begin(), of.layout.segments.end(), segment);
-  if (held == of.layout.segments.end()) return {};
-  const size_t index = held - of.layout.segments.begin();
-  const int64_t first = of.layout.segment_offsets[index], end = index + 1 < of.layout.segments.size()
-                                                                    ? of.layout.segment_offsets[index + 1]
-                                                                    : of.layout.elements;
-  std::vector<OwnedRun> runs = OwnedWithin(of.owned, first, end);
-  int64_t place = 0;
-  for (OwnedRun& run : runs) {
-    run = {run.offset - first, run.elements, place};
-    place += run.elements;
-  }
-  return runs;
+  if (!HoldsSegment(config_, plan_.units[places_[rank].unit].chunks, segment)) return {};
+  const Holding& holding = HoldingOf(rank);
+  return OwnedOfSegment(holding.layout, holding.slices, rank, segment);
 }
 
 std::vector<OwnedRun> SegmentGather::GivenBy(Rank giver, Rank writer, SegmentId segment, Part part) {
-  const Unit& of = plan_.units[PlaceOf(plan_, giver).unit];
-  const bool is_sharded = plan_.shards_optimizer &&
-                          (part != Part::kParameter || (of.lives_on_peers() && of.parameters_have_windows() &&
-                                                        IsLayer(config_, segment)));
-  if (is_sharded && HoldersOf(plan_, config_, segment).size() > 1) return OwnedBy(giver, segment);
-  const UnitId unit = PlaceOf(plan_, giver).unit;
-  if (unit != PlaceOf(plan_, writer).unit || (giver != writer && !IsCut(unit, segment))) return {};
+  const UnitId unit = places_[giver].unit;
+  const Unit& of = plan_.units[unit];
+  const bool is_sharded = part != Part::kParameter ||
+                          (of.lives_on_peers() && of.parameters_have_windows() && IsLayer(config_, segment));
+  if (is_sharded && is_shared_[segment]) return OwnedBy(giver, segment);
+  if (unit != places_[writer].unit || (giver != writer && !IsCut(unit, segment))) return {};
   return {{.elements = SegmentElements(LocalModel(config_, ShareOf(plan_, giver, config_)), segment)}};
 }
 
@@ -134,6 +131,7 @@ absl::Status SegmentGather::Exchange(int round, Part part, absl::Span<float> who
   const std::optional<SegmentId> own = SegmentOf(round);
   for (Pair& pair : pairs) {
     if (!own.has_value()) break;
+    Progress::OfProcess().Add();
     pair.runs = GivenBy(pair.rank, rank_, *own, part);
     if (CountOf(pair.runs) == 0) continue;
     pair.incoming.resize(CountOf(pair.runs));

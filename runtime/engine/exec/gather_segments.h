@@ -1,5 +1,5 @@
 #pragma once
-#include <map>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +12,7 @@
 #include "runtime/engine/exec/activity_board.h"
 #include "runtime/engine/shard/parameter_arena.h"
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/gradient_slices.h"
 #include "runtime/ir/program/optimizer_shard.h"
 
 namespace medley {
@@ -75,6 +76,14 @@ class SegmentGather {
   // takes it, the values lying one after another.
   std::vector<OwnedRun> GivenBy(Rank giver, Rank writer, SegmentId segment, ParameterArena::Part part);
   std::vector<OwnedRun> OwnedBy(Rank rank, SegmentId segment);
+  // What ranks have in common that hold alike (HoldAlike), with `unit` and `member` those of one of them.
+  struct Holding {
+    const Unit& unit;
+    int member = 0;
+    ParameterLayout layout;
+    std::vector<GradientSlice> slices;
+  };
+  const Holding& HoldingOf(Rank rank);
   // One part of all segments of the round; `whole`: of SegmentOf(round), empty if there is none.
   absl::Status Exchange(int round, ParameterArena::Part part, absl::Span<float> whole);
   absl::Status Await(Transfer& transfer, Rank rank);
@@ -88,12 +97,9 @@ class SegmentGather {
   Rank first_rank_;                            // of those that gather together
   std::vector<std::vector<SegmentId>> saved_;  // by rank, from that one on
   int rounds_ = 0;
-  // What a rank owns of its arena.
-  struct Ownership {
-    ParameterLayout layout;
-    std::vector<OwnedRun> owned;
-  };
-  std::map<Rank, Ownership> ownership_;  // of those that have been asked for
+  std::vector<RankPlace> places_;  // by rank
+  std::vector<bool> is_shared_;    // by segment: by several units, of a plan that shards the optimizer
+  std::list<Holding> holdings_;    // of the ranks that have been asked for; few, however many ranks there are
 };
 
 }  // namespace medley

@@ -184,6 +184,12 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   return slices;
 }
 
+bool HoldAlike(const Unit& one, const Unit& other) {
+  return one.chunks == other.chunks && one.devices.size() == other.devices.size() &&
+         one.shares == other.shares && one.lives_on_host() == other.lives_on_host() &&
+         one.lives_on_peers() == other.lives_on_peers();
+}
+
 std::pair<int, int> SlicesOfLayer(absl::Span<const GradientSlice> slices, BlockId layer) {
   const auto is_of_layer = [&](const GradientSlice& slice) {
     return slice.on_peers && slice.first_segment == SegmentOfBlock(layer);
@@ -224,10 +230,12 @@ std::vector<Rank> SegmentWriters(const Plan& plan, const ModelConfig& config) {
   std::vector<Rank> writers(segments.size());
   for (const SegmentId segment : segments) {
     Rank writer = -1;
-    for (const UnitId unit : HoldersOf(plan, config, segment)) {
-      const Rank first = FirstRankOf(plan, unit);
-      for (int member = 0; member < static_cast<int>(plan.units[unit].devices.size()); ++member) {
-        if (writer < 0 || elements[first + member] < elements[writer]) writer = first + member;
+    const std::vector<UnitId> units = HoldersOf(plan, config, segment);
+    const std::vector<Rank> first_ranks = FirstRanksOf(plan, units);
+    for (size_t u = 0; u < units.size(); ++u) {
+      for (int member = 0; member < static_cast<int>(plan.units[units[u]].devices.size()); ++member) {
+        const Rank rank = first_ranks[u] + member;
+        if (writer < 0 || elements[rank] < elements[writer]) writer = rank;
       }
     }
     elements[writer] += SegmentElements(config, segment);

@@ -56,6 +56,9 @@ std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& c
 // in which backward ends, where replicas are cut alike.
 std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
+// Whether ranks of the same place in two units of a plan have the same layout and the same slices.
+bool HoldAlike(const Unit& one, const Unit& other);
+
 // Doubles that kReduceScalars sums over all ranks: a squared norm of each segment, the loss, the wishes to
 // finish early.
 int ScalarCount(const ModelConfig& config);

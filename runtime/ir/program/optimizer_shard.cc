@@ -1,6 +1,7 @@
 #include "runtime/ir/program/optimizer_shard.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace medley {
 namespace {
@@ -34,6 +35,22 @@ int64_t OffsetOf(const ParameterLayout& layout, SegmentId segment) {
                                         : layout.segment_offsets[found - layout.segments.begin()];
 }
 
+// The ranges `owned`, which are apart, as they lie in m and v; offsets are from element `first` of the arena.
+std::vector<OwnedRun> RunsOf(std::vector<ArenaRange> owned, int64_t first) {
+  std::sort(owned.begin(), owned.end(),
+            [](const ArenaRange& a, const ArenaRange& b) { return a.first < b.first; });
+  std::vector<OwnedRun> runs;
+  int64_t place = 0;
+  for (const ArenaRange& range : owned) {
+    const int64_t offset = range.first - first, elements = range.end - range.first;
+    const bool goes_on = !runs.empty() && runs.back().offset + runs.back().elements == offset;
+    if (!goes_on) runs.push_back({offset, 0, place});
+    runs.back().elements += elements;
+    place += elements;
+  }
+  return runs;
+}
+
 class Sharding {
  public:
   Sharding(const Plan& plan, Rank rank, const ModelConfig& config)
@@ -45,17 +62,9 @@ class Sharding {
   }
 
   OptimizerShard Run() {
-    const auto by_first = [](const ArenaRange& a, const ArenaRange& b) { return a.first < b.first; };
-    std::sort(owned_.begin(), owned_.end(), by_first);
     std::sort(norms_.begin(), norms_.end(),
               [](const NormRun& a, const NormRun& b) { return a.offset < b.offset; });
-    OptimizerShard shard;
-    for (const ArenaRange& range : owned_) {
-      const bool goes_on =
-          !shard.owned.empty() && shard.owned.back().offset + shard.owned.back().elements == range.first;
-      if (!goes_on) shard.owned.push_back({range.first, 0, shard.elements()});
-      shard.owned.back().elements += range.end - range.first;
-    }
+    OptimizerShard shard{.owned = RunsOf(owned_, 0)};
     for (const NormRun& run : norms_) {
       const bool goes_on = !shard.norms.empty() && shard.norms.back().segment == run.segment &&
                            shard.norms.back().offset + shard.norms.back().elements == run.offset;
@@ -134,6 +143,24 @@ OptimizerShard WholeOptimizer(const ParameterLayout& layout) {
   OptimizerShard shard{.norms = NormRunsOf(layout, 0)};
   if (layout.elements > 0) shard.owned.push_back({.elements = layout.elements});
   return shard;
+}
+
+std::vector<OwnedRun> OwnedOfSegment(const ParameterLayout& layout, absl::Span<const GradientSlice> slices,
+                                     Rank rank, SegmentId segment) {
+  const int64_t first = OffsetOf(layout, segment), end = OffsetOf(layout, segment + 1);
+  std::vector<ArenaRange> owned;
+  bool is_shared = false;
+  for (const GradientSlice& slice : slices) {
+    if (!slice.Has(segment)) continue;
+    is_shared = true;
+    ForEachPiece(slice, OffsetOf(layout, slice.first_segment), OffsetOf(layout, slice.end_segment),
+                 OwnedRange(slice, rank), [&](ArenaRange range) {
+                   range = {std::max(range.first, first), std::min(range.end, end)};
+                   if (range.first < range.end) owned.push_back(range);
+                 });
+  }
+  if (!is_shared && first < end) owned.push_back({first, end});
+  return RunsOf(std::move(owned), first);
 }
 
 std::vector<OwnedRun> OwnedWithin(absl::Span<const OwnedRun> owned, int64_t first, int64_t end) {

@@ -167,6 +167,73 @@ TEST_CASE("replicas have the optimizer's state once, in proportion to their weig
   CHECK(together == ModelElements(model));
 }
 
+// As OwnedOfSegment has it, by way of all that the rank owns.
+std::vector<OwnedRun> OwnedOf(const PlannedShape& planned, Rank rank, SegmentId segment) {
+  const ParameterLayout layout = LayoutOf(planned, rank);
+  const size_t s =
+      std::find(layout.segments.begin(), layout.segments.end(), segment) - layout.segments.begin();
+  const int64_t first = layout.segment_offsets[s];
+  const int64_t end = s + 1 < layout.segments.size() ? layout.segment_offsets[s + 1] : layout.elements;
+  std::vector<OwnedRun> runs =
+      OwnedWithin(OptimizerShardOf(planned.plan, rank, planned.shape.model).owned, first, end);
+  int64_t place = 0;
+  for (OwnedRun& run : runs) {
+    run = {run.offset - first, run.elements, place};
+    place += run.elements;
+  }
+  return runs;
+}
+
+TEST_CASE("a segment's part of what a rank owns is told by itself, and by the slices of who holds alike",
+          "[property]") {
+  int others = 0;  // ranks whose slices stand in for their own
+  for (const PlannedShape& planned : Plans(true)) {
+    CAPTURE(Describe(planned.plan));
+    const Plan& plan = planned.plan;
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const RankPlace place = PlaceOf(plan, rank);
+      Rank alike = 0;
+      const auto holds_alike = [&](const RankPlace& other) {
+        return other.member == place.member && HoldAlike(plan.units[other.unit], plan.units[place.unit]);
+      };
+      while (!holds_alike(PlaceOf(plan, alike))) ++alike;
+      others += alike == rank ? 0 : 1;
+      const ParameterLayout layout = LayoutOf(planned, alike);
+      const std::vector<GradientSlice> slices = SlicesOf(plan, alike, planned.shape.model);
+      for (const SegmentId segment : layout.segments)
+        CHECK(OwnedOfSegment(layout, slices, rank, segment) == OwnedOf(planned, rank, segment));
+    }
+  }
+  CHECK(others > 20);
+}
+
+TEST_CASE("thousands of ranks have the state of a segment once") {
+  const ModelConfig model = {
+      .layers = 2, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 50, .context = 16};
+  constexpr int kRanks = 3000;
+  Plan plan;
+  plan.shards_optimizer = true;
+  for (int u = 0; u < kRanks; ++u) {
+    plan.units.push_back({.devices = {"test/" + std::to_string(u)}, .chunks = {{0, model.blocks()}}});
+    plan.routes.push_back({.units = {u}, .micro_batches = 1, .micro_batch_sequences = 1});
+  }
+  const ParameterLayout layout = LayoutOf(model, plan.units[0].chunks);
+  const std::vector<GradientSlice> slices = SlicesOf(plan, 0, model);
+  for (const SegmentId segment : layout.segments) {
+    int64_t end = 0;
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      for (const OwnedRun& run : OwnedOfSegment(layout, slices, rank, segment)) {
+        CHECK(run.offset == end);
+        end += run.elements;
+      }
+    }
+    CHECK(end == SegmentElements(model, segment));
+  }
+  // Each of the few segments has a writer of its own.
+  const std::vector<Rank> writers = SegmentWriters(plan, model);
+  CHECK(std::set<Rank>(writers.begin(), writers.end()).size() == writers.size());
+}
+
 TEST_CASE("what is owned of a range of the arena, and of a tensor") {
   const std::vector<OwnedRun> owned = {{.offset = 2, .elements = 3, .place = 0},
                                        {.offset = 8, .elements = 4, .place = 3}};
