@@ -132,6 +132,9 @@ class TrainTask final : public WorkerTask {
     RETURN_IF_ERROR(task->TakeCheckpointFolder());
     phase.Enter("loading the model");
     RETURN_IF_ERROR(task->LoadModel());
+    phase.Enter("ordering the data");
+    // With billions of windows that takes minutes, for which other ranks would not wait within a step.
+    task->windows_->Prepare(task->setup_.done_steps);
     phase.Enter("opening the network");
     task->peers_ =
         PlanPeers(task->setup_.plan, task->setup_.program, task->setup_.spec, task->setup_.reductions);

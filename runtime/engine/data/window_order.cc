@@ -6,10 +6,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/split_mix64.h"
 
 namespace medley {
 namespace {
+
+// Swaps between two signs of progress: billions of windows take minutes.
+constexpr uint64_t kSwapsASign = uint64_t{1} << 20;
 
 // floor(random * bound / 2^64): uniform on [0, bound) up to bound / 2^64, without a retry that another
 // program would have to copy.
@@ -55,6 +59,7 @@ std::vector<uint32_t> EpochPermutation(int64_t windows, uint64_t seed, int64_t e
     const uint64_t random = SplitMix64(state);
     state += kSplitMix64Increment;
     std::swap(permutation[last], permutation[Below(last + 1, random)]);
+    if (last % kSwapsASign == 0) Progress::OfProcess().Add();
   }
   return permutation;
 }

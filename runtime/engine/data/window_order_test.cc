@@ -6,6 +6,8 @@
 #include <random>
 #include <set>
 
+#include "runtime/base/progress.h"
+
 namespace medley {
 namespace {
 
@@ -21,6 +23,12 @@ TEST_CASE("the permutations are those of the program in README.md") {
   CHECK(Permutation(large.begin(), large.begin() + 6) ==
         Permutation{80055, 22672, 10157, 1421, 64385, 59905});
   CHECK(Permutation(large.end() - 3, large.end()) == Permutation{15888, 96753, 8054});
+}
+
+TEST_CASE("who permutes many windows gives signs of progress") {
+  const uint64_t before = Progress::OfProcess().count();
+  EpochPermutation((3 << 20) + 5, 1, 0);
+  CHECK(Progress::OfProcess().count() - before == 3);
 }
 
 WindowOrderOptions RandomOptions(uint64_t seed) {

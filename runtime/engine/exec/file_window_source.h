@@ -22,6 +22,7 @@ class FileWindowSource final : public WindowSource {
   // are equal (file_fingerprint.h).
   const std::string& data_fingerprint() const { return data_fingerprint_; }
 
+  void Prepare(int64_t step) override { (void)order_.WindowOf(step, 0); }
   absl::Status Read(Purpose purpose, int64_t step, int index, absl::Span<int32_t> ids) override;
 
  private:
