@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> HostQueue::Allocate(Bytes size) {
                                                      " left, below the limit of ", FormatBytes(limit_),
                                                      " with ", FormatBytes({used}), " in use"));
   }
-  std::memset(memory.get(), 0, static_cast<size_t>(size.value));
+  ZeroHostMemory(memory.get(), size.value);
   const int64_t now = allocated_ += size.value;
   if (now > peak_allocated_) peak_allocated_ = now;
   return std::unique_ptr<Buffer>(std::make_unique<HostBuffer>(*this, std::move(memory), size));

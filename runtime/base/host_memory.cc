@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+
+#include "runtime/base/progress.h"
 
 namespace medley {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 64;
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+constexpr int64_t kZeroedASign = int64_t{16} << 20;  // bytes between two signs of progress
 
 }  // namespace
 
@@ -22,6 +26,13 @@ HostMemory AllocateHostMemory(int64_t size_bytes) {
   void* const address = std::aligned_alloc(alignment, rounded);
   if (address != nullptr && alignment == kHugePageBytes) madvise(address, rounded, MADV_HUGEPAGE);
   return HostMemory(static_cast<std::byte*>(address));
+}
+
+void ZeroHostMemory(std::byte* address, int64_t size_bytes) {
+  for (int64_t done = 0; done < size_bytes; done += kZeroedASign) {
+    std::memset(address + done, 0, static_cast<size_t>(std::min(kZeroedASign, size_bytes - done)));
+    Progress::OfProcess().Add();
+  }
 }
 
 }  // namespace medley

@@ -1,10 +1,10 @@
 #include "runtime/engine/shard/layer_home.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/pinned_room.h"
 
@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<LayerHome>> LayerHome::Create(
     const int64_t all = std::accumulate(layers.begin(), layers.end(), int64_t{0});
     ASSIGN_OR_RETURN(std::unique_ptr<PinnedMemory> memory, home->fetch_lane_->AllocatePinned({4 * all}));
     const absl::Span<float> values(reinterpret_cast<float*>(memory->bytes().data()), all);
-    std::fill(values.begin(), values.end(), 0.0f);
+    ZeroHostMemory(memory->bytes().data(), 4 * all);
     std::vector<absl::Span<float>>& of_layers = home->values_.emplace_back();
     int64_t next = 0;
     for (const int64_t count : layers) {
