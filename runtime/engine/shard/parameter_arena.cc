@@ -16,6 +16,9 @@ absl::Span<const std::byte> AsBytes(absl::Span<const float> values) {
   return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)};
 }
 
+// Between signs of progress; even, as InitialiseElements asks. A fraction of a second's work.
+constexpr int64_t kInitialisedAtOnce = int64_t{1} << 20;
+
 // Of runs that lie one after another.
 int64_t CountOf(absl::Span<const OwnedRun> stored) {
   return stored.empty() ? 0 : stored.back().place + stored.back().elements - stored.front().place;
@@ -330,7 +333,11 @@ absl::Status ParameterArena::Initialise(uint64_t seed) {
   std::vector<float> values;
   for (const PlacedParameter& whole : whole_.parameters) {
     values.resize(whole.spec.elements);
-    InitialiseParameter(whole.spec, seed, values.data());
+    for (int64_t first = 0; first < whole.spec.elements; first += kInitialisedAtOnce) {
+      const absl::Span<float> piece = absl::MakeSpan(values).subspan(first, kInitialisedAtOnce);
+      InitialiseElements(whole.spec, seed, first, piece);
+      Progress::OfProcess().Add();
+    }
     RETURN_IF_ERROR(Write(Part::kParameter, whole.spec.name, values));
     Progress::OfProcess().Add();
   }

@@ -208,19 +208,24 @@ ParameterLayout LayoutOf(const ModelConfig& config, absl::Span<const BlockRange>
 }
 
 void InitialiseParameter(const ParameterSpec& spec, uint64_t seed, float* values) {
+  InitialiseElements(spec, seed, 0, absl::MakeSpan(values, spec.elements));
+}
+
+void InitialiseElements(const ParameterSpec& spec, uint64_t seed, int64_t first, absl::Span<float> values) {
   if (spec.initialisation != Initialisation::kNormal) {
-    std::fill_n(values, spec.elements, spec.initialisation == Initialisation::kOne ? 1.0f : 0.0f);
+    std::fill(values.begin(), values.end(), spec.initialisation == Initialisation::kOne ? 1.0f : 0.0f);
     return;
   }
   const uint64_t stream = SplitMix64(Fnv1a(spec.name) ^ SplitMix64(seed));
-  for (int64_t i = 0; i < spec.elements; i += 2) {
-    const uint64_t a = SplitMix64(stream + static_cast<uint64_t>(i));
-    const uint64_t b = SplitMix64(stream + static_cast<uint64_t>(i) + 1);
+  const int64_t count = static_cast<int64_t>(values.size());
+  for (int64_t i = 0; i < count; i += 2) {
+    const uint64_t a = SplitMix64(stream + static_cast<uint64_t>(first + i));
+    const uint64_t b = SplitMix64(stream + static_cast<uint64_t>(first + i) + 1);
     const double uniform = (static_cast<double>(a >> 11) + 1.0) * 0x1.0p-53;  // (0, 1]
     const double angle = 2.0 * std::numbers::pi * static_cast<double>(b >> 11) * 0x1.0p-53;
     const double radius = std::sqrt(-2.0 * std::log(uniform)) * spec.standard_deviation;
     values[i] = static_cast<float>(radius * std::cos(angle));
-    if (i + 1 < spec.elements) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+    if (i + 1 < count) values[i + 1] = static_cast<float>(radius * std::sin(angle));
   }
 }
 

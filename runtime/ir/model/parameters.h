@@ -91,5 +91,7 @@ ParameterLayout LayoutOf(const ModelConfig& config, absl::Span<const BlockRange>
 // that it does not depend on who holds the tensor. Normal by Box-Muller over splitmix64(FNV-1a(name) ^ seed,
 // index).
 void InitialiseParameter(const ParameterSpec& spec, uint64_t seed, float* values);
+// The same for the elements from `first`, an even one, on that `values` has room for.
+void InitialiseElements(const ParameterSpec& spec, uint64_t seed, int64_t first, absl::Span<float> values);
 
 }  // namespace medley

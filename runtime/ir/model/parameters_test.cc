@@ -147,6 +147,21 @@ TEST_CASE("a tensor's first values follow from name and seed alone") {
   CHECK(Initial(shorter, 7) == std::vector<float>(values.begin(), values.begin() + 11));
 }
 
+TEST_CASE("a tensor's first values are the same when they are made by pieces") {
+  const int64_t piece = GENERATE(2, 6, 64, 4096);
+  for (const ParameterSpec& spec : SegmentParameters(kConfig, SegmentOfBlock(2))) {
+    CAPTURE(piece, spec.name);
+    for (const int64_t elements : {spec.elements, spec.elements - 1}) {
+      ParameterSpec sized = spec;
+      sized.elements = elements;
+      std::vector<float> values(elements, -1.0f);
+      for (int64_t first = 0; first < elements; first += piece)
+        InitialiseElements(sized, 7, first, absl::MakeSpan(values).subspan(first, piece));
+      CHECK(values == Initial(sized, 7));
+    }
+  }
+}
+
 TEST_CASE("normal tensors have GPT-2's mean and deviation, gains are one, biases zero", "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{10}));
   CAPTURE(seed);
