@@ -15,7 +15,8 @@ using HostMemory = std::unique_ptr<std::byte[], FreeHostMemory>;
 // between two processes pays for each page. `size_bytes` is at least 0.
 HostMemory AllocateHostMemory(int64_t size_bytes);
 
-// Sets `size_bytes` to zero, with signs of progress (progress.h): the first touch of hundreds of gigabytes takes minutes.
+// Sets `size_bytes` to zero, with signs of progress (progress.h): the first touch of hundreds of gigabytes
+// takes minutes.
 void ZeroHostMemory(std::byte* address, int64_t size_bytes);
 
 }  // namespace medley

@@ -25,8 +25,8 @@ int64_t WindowCount(int64_t tokens, int sequence);
 // All >= 0, windows and global_batch_sequences >= 1.
 int64_t ValidationWindow(int64_t windows, int global_batch_sequences, int64_t batch, int index);
 
-// The permutation of [0, windows) that epoch `epoch` of a shuffled job reads in. windows < 2^32. A long one is made with
-// signs of progress (runtime/base/progress.h).
+// The permutation of [0, windows) that epoch `epoch` of a shuffled job reads in. windows < 2^32. A long one
+// is made with signs of progress (runtime/base/progress.h).
 std::vector<uint32_t> EpochPermutation(int64_t windows, uint64_t seed, int64_t epoch);
 
 struct WindowOrderOptions {

@@ -12,8 +12,8 @@ namespace medley {
 class WindowSource {
  public:
   virtual ~WindowSource() = default;
-  // Makes what takes long before the first sequence of training step `step` (from 0) can be read: to be called while no
-  // other rank waits for what is read. Reading works without it.
+  // Makes what takes long before the first sequence of training step `step` (from 0) can be read: to be
+  // called while no other rank waits for what is read. Reading works without it.
   virtual void Prepare(int64_t step) {}
   // Sequence `index` (of the global batch) of training step `step` (from 0), or of validation batch `step`:
   // sequence + 1 ids, so that the first `sequence` are inputs and the last `sequence` targets.

@@ -37,10 +37,10 @@ struct OptimizerShard {
 // elements one counts in the norm.
 OptimizerShard OptimizerShardOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
-// What `rank` owns of `segment` in a plan that shards the optimizer, by itself: who asks for a segment of thousands of ranks has
-// no time for all of what each owns. Offsets are from the segment's first element in the rank's arena, which is laid out as
-// `layout`, and places from what it owns of the segment. `slices`: the rank's (SlicesOf), or those of a rank that holds alike
-// (HoldAlike).
+// What `rank` owns of `segment` in a plan that shards the optimizer, by itself: who asks for a segment of
+// thousands of ranks has no time for all of what each owns. Offsets are from the segment's first element in
+// the rank's arena, which is laid out as `layout`, and places from what it owns of the segment. `slices`:
+// the rank's (SlicesOf), or those of a rank that holds alike (HoldAlike).
 std::vector<OwnedRun> OwnedOfSegment(const ParameterLayout& layout, absl::Span<const GradientSlice> slices,
                                      Rank rank, SegmentId segment);
 
