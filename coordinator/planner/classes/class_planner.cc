@@ -69,6 +69,16 @@ int MostStagesOf(const PlanningProblem& problem) {
   return std::min({blocks, static_cast<int>(problem.devices.size()), allowed > 0 ? allowed : blocks});
 }
 
+// Each has a device and a micro-batch at least.
+int MostRoutesOf(const PlanningProblem& problem) {
+  const PlanConstraints& allowed = problem.constraints;
+  int most = std::min(static_cast<int>(problem.devices.size()),
+                      std::max(1, problem.shape.global_batch_sequences / problem.micro_batch_sizes.front()));
+  for (const int limit : {allowed.max_routes, allowed.most_devices})
+    if (limit > 0) most = std::min(most, limit);
+  return most;
+}
+
 class Planning {
  public:
   Planning(const PlanningProblem& problem, const std::atomic<bool>* stop)
@@ -117,10 +127,8 @@ class Planning {
  private:
   void Search() {
     tables_.clear();
-    const PlanConstraints& allowed = problem_.constraints;
-    const int devices = static_cast<int>(problem_.devices.size());
     most_stages_ = std::min(MostStagesOf(problem_), kMostStagesByClasses);
-    most_routes_ = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
+    most_routes_ = MostRoutesOf(problem_);
     LookAtZones();
     TryAll(classes_);
     // Sums were taken for those over all classes; over fewer, and not across slow links, they may be faster.

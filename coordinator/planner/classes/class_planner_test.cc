@@ -79,6 +79,31 @@ TEST_CASE(
   CHECK(slower >= 3);
 }
 
+TEST_CASE("far more devices than micro-batches are planned for") {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (const int batch : {1, 4}) {
+      PlanningProblem problem = ManyDevices(seed, 400);
+      problem.shape.global_batch_sequences = batch;
+      problem.micro_batch_sizes = {1};
+      problem.constraints.saves_memory = false;
+      for (DeviceCost& device : problem.devices) {
+        device.room.memory = GiB(1);
+        device.shares.clear();
+        device.times.resize(1);
+      }
+      INFO("seed " << seed << ", batch " << batch);
+      const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+      REQUIRE(found.status().ToString() == "OK");
+      CHECK(static_cast<int>(found->plan.routes.size()) <= batch);
+      CHECK(SequencesOf(found->plan) == batch);
+      problem.constraints.most_devices = 1;
+      const absl::StatusOr<PlanByClass> alone = PlanByClasses(problem);
+      REQUIRE(alone.status().ToString() == "OK");
+      CHECK(alone->plan.routes.size() == 1);
+    }
+  }
+}
+
 // Then the search of few devices is all that they are planned by, if it ends.
 PlanningProblem WithoutShares(PlanningProblem problem) {
   for (DeviceCost& device : problem.devices) device.shares.clear();

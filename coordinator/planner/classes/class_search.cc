@@ -315,7 +315,11 @@ std::vector<ClassedPlan> ClassSearch::Run() {
   return plans;
 }
 
-int ClassSearch::MostRoutes(int column) const { return resources_.Times(pool_[column].uses, routes_.most); }
+// Each has a micro-batch at least.
+int ClassSearch::MostRoutes(int column) const {
+  const Column& of = pool_[column];
+  return std::min(resources_.Times(of.uses, routes_.most), static_cast<int>(batch_) / of.clock.sequences());
+}
 
 // Of as many routes of one shape as there can be.
 double ClassSearch::AloneSeconds(int column) const {
