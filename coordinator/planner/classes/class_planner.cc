@@ -63,6 +63,9 @@ constexpr size_t kMostStarts = 3;
 constexpr double kNearBest = 1.06;
 constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
 
+// Hosts that differ in their devices and are planned for alone.
+constexpr std::ptrdiff_t kMostHosts = 4;
+
 // Of any route; each has a block at least, the embedding and the head too.
 int MostStagesOf(const PlanningProblem& problem) {
   const int blocks = problem.shape.model.blocks(), allowed = problem.constraints.max_stages;
@@ -120,7 +123,7 @@ class Planning {
       };
       OrderPasses(judge_, std::move(moves), std::move(starts_), ZonesInOrder(), stop_, best_);
     }
-    TakeSiteIfFaster();
+    TakePartIfFaster();
     return std::move(best_);
   }
 
@@ -140,9 +143,16 @@ class Planning {
     if (found_any() && !stopped()) Bound();
   }
 
-  // Over the devices of one site alone plans are made for its own classes, sums and counts of replicas.
-  void TakeSiteIfFaster() {
-    for (const PlanningProblem& home : Homes(problem_)) {
+  // Over the devices of one site or host alone plans are made for its own classes, sums and counts of replicas, with no way out of it.
+  void TakePartIfFaster() {
+    TakeIfFaster(Homes(problem_));
+    std::vector<PlanningProblem> hosts = HostsAlone(problem_, classes_);
+    if (std::ssize(hosts) > kMostHosts) hosts.erase(hosts.begin() + kMostHosts, hosts.end());
+    TakeIfFaster(hosts);
+  }
+
+  void TakeIfFaster(const std::vector<PlanningProblem>& homes) {
+    for (const PlanningProblem& home : homes) {
       if (stopped() || WorkSeconds(home) >= best_.step_seconds) continue;
       absl::StatusOr<PlanByClass> at_home = PlanByClasses(home, stop_);
       if (!at_home.ok()) continue;

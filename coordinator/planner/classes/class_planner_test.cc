@@ -104,6 +104,36 @@ TEST_CASE("far more devices than micro-batches are planned for") {
   }
 }
 
+TEST_CASE("where ways between hosts are slow one host alone is planned for, too") {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 24);
+    problem.constraints.saves_memory = false;
+    for (DeviceCost& device : problem.devices) {
+      device.room.memory = GiB(1);
+      device.shares.clear();
+    }
+    for (LinkCost& cost : problem.links.each()) {
+      const LinkModel slow = LinkModel::Line(1, 1e2);
+      if (cost.transfer.BytesPerSecond() < 3e6) cost = {slow, slow};
+    }
+    INFO("seed " << seed);
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    REQUIRE(found.status().ToString() == "OK");
+    const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
+    REQUIRE(whole.ok());
+    CHECK(found->lower_bound_seconds <= *whole * (1 + 1e-9));
+    std::map<int, std::vector<int>> hosts;
+    for (size_t d = 0; d < problem.devices.size(); ++d)
+      hosts[problem.devices[d].host].push_back(static_cast<int>(d));
+    for (const auto& [host, devices] : hosts) {
+      const absl::StatusOr<PlanByClass> alone = PlanByClasses(OnDevices(problem, devices));
+      REQUIRE(alone.status().ToString() == "OK");
+      INFO("host " << host);
+      CHECK(*whole <= 1.02 * alone->step_seconds);
+    }
+  }
+}
+
 // Then the search of few devices is all that they are planned by, if it ends.
 PlanningProblem WithoutShares(PlanningProblem problem) {
   for (DeviceCost& device : problem.devices) device.shares.clear();

@@ -5,8 +5,11 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "coordinator/predictor/work_bound.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/link/link_rise.h"
 #include "runtime/ir/model/parameters.h"
@@ -47,6 +50,38 @@ std::vector<PlanningProblem> Homes(const PlanningProblem& problem) {
   if (devices_of_site.size() < 2) return homes;
   for (const auto& [site, devices] : devices_of_site) homes.push_back(OnDevices(problem, devices));
   return homes;
+}
+
+std::vector<PlanningProblem> HostsAlone(const PlanningProblem& problem,
+                                        const std::vector<DeviceClass>& classes) {
+  struct Host {
+    std::vector<int> devices;
+    std::map<size_t, size_t> of_classes;
+  };
+  std::map<int, Host> hosts;  // a device that is alone has none
+  for (size_t c = 0; c < classes.size(); ++c) {
+    for (const std::vector<int>& devices : classes[c].hosts) {
+      const int host = problem.devices[devices.front()].host;
+      Host& of = hosts[host < 0 ? -1 - devices.front() : host];
+      of.devices.insert(of.devices.end(), devices.begin(), devices.end());
+      of.of_classes[c] += devices.size();
+    }
+  }
+  if (hosts.size() < 2) return {};
+  std::set<std::map<size_t, size_t>> seen;
+  std::vector<std::pair<double, PlanningProblem>> alone;
+  for (auto& [number, host] : hosts) {
+    if (!seen.insert(host.of_classes).second) continue;
+    std::sort(host.devices.begin(), host.devices.end());
+    PlanningProblem on_host = OnDevices(problem, host.devices);
+    const double seconds = WorkSeconds(on_host);
+    alone.push_back({seconds, std::move(on_host)});
+  }
+  std::stable_sort(alone.begin(), alone.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<PlanningProblem> problems;
+  for (auto& [seconds, on_host] : alone) problems.push_back(std::move(on_host));
+  return problems;
 }
 
 double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,

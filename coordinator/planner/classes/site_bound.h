@@ -3,6 +3,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/device_classes.h"
 
 namespace medley {
 
@@ -20,5 +21,10 @@ double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, do
 
 // The devices of each site by themselves, where there are several.
 std::vector<PlanningProblem> Homes(const PlanningProblem& problem);
+
+// Likewise of hosts, one of those that have as many devices of each class; the one that would be done first if it computed all the time
+// comes first. `classes`: of the problem.
+std::vector<PlanningProblem> HostsAlone(const PlanningProblem& problem,
+                                        const std::vector<DeviceClass>& classes);
 
 }  // namespace medley
