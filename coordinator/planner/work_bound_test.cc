@@ -76,6 +76,20 @@ TEST_CASE("micro-batches cut into parts take their gradients of weights at once"
   }
 }
 
+TEST_CASE("however many devices there are a micro-batch goes through all blocks and back") {
+  PlanningProblem problem = Of(std::vector<DeviceCost>(100, Device(1, 4, 2)));
+  CHECK(WorkSeconds(problem) == Approx(10 + 4 + 2));
+  problem.devices[7] = Device(0.5, 8, 2);
+  CHECK(WorkSeconds(problem) == Approx(5 + 4 + 2));
+  // Gradients of weights may be put off, and a part of the width takes a part of the time.
+  problem.devices[7].times[0].layer.weight_gradient_seconds = 0.2;
+  CHECK(WorkSeconds(problem) == Approx(3 + 4 + 2));
+  ShareCost half{.share = {{0, 1}, {0, 16}, {0, 50}}};
+  half.times = {Device(0.2, 3, 1).times[0]};
+  problem.devices[3].shares.push_back(half);
+  CHECK(WorkSeconds(problem) == Approx(2 + 3 + 1));
+}
+
 TEST_CASE("no plan is faster, and layers alone take less", "[property]") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);

@@ -72,6 +72,28 @@ double IndifferentPrice(double seconds, double of_layer) {
   return of_layer > 0 && seconds < kNever && of_layer < kNever ? seconds / of_layer : 0;
 }
 
+double OneWay(const PassTimes& times) {
+  return times.forward_seconds + std::max(0.0, times.backward_seconds - times.weight_gradient_seconds);
+}
+
+// Of one micro-batch, through all blocks and back.
+double WaySeconds(const PlanningProblem& problem) {
+  BlockSeconds least;
+  const auto take = [&](const std::vector<BlockTimes>& all) {
+    for (const BlockTimes& times : all) {
+      least.layer = std::min(least.layer, OneWay(times.layer));
+      least.head = std::min(least.head, OneWay(times.head));
+      least.embedding = std::min(least.embedding, OneWay(times.embedding));
+    }
+  };
+  for (const DeviceCost& device : problem.devices) {
+    take(device.times);
+    for (const ShareCost& cost : device.shares) take(cost.times);
+  }
+  const double seconds = problem.shape.model.layers * least.layer + least.head + least.embedding;
+  return seconds < kNever ? seconds : 0;
+}
+
 }  // namespace
 
 double WorkSeconds(const PlanningProblem& problem) {
@@ -83,7 +105,7 @@ double WorkSeconds(const PlanningProblem& problem) {
     head_prices.insert(IndifferentPrice(best.head, best.layer));
     embedding_prices.insert(IndifferentPrice(best.embedding, best.layer));
   }
-  double most_seconds = 0;
+  double most_seconds = WaySeconds(problem);
   for (const double of_head : head_prices) {
     for (const double of_embedding : embedding_prices) {
       double earned_per_second = 0;

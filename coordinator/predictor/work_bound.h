@@ -9,6 +9,9 @@ namespace medley {
 // Fractional scheduling of three kinds of work on unlike machines, by its dual: where a layer is worth 1, and head and embedding so
 // much, no device earns more a second than by its best kind, and all work has to be paid. The best prices make some device indifferent between
 // a layer and the head, and some between a layer and the embedding.
+//
+// Nor is any faster than one micro-batch, or part of one, goes through all blocks and back, each of them where that is done first, gradients
+// of weights left out, which may be put off.
 double WorkSeconds(const PlanningProblem& problem);
 
 }  // namespace medley
