@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -138,7 +139,9 @@ class Search {
   // A first plan, and better ones near it.
   std::vector<Arrangement> ObviousArrangements();
   void AddObvious(std::vector<int> order, std::vector<Arrangement>& obvious);
+  std::set<std::vector<int>> OfHosts(const std::vector<int>& order) const;
   void TryObviousLists();
+  void TryAlone();
   std::vector<RouteChoice> GreedyChoice(const Arrangement& arrangement);
   void Improve(const Arrangement& arrangement);
 

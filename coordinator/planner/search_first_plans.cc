@@ -1,6 +1,10 @@
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "coordinator/planner/search.h"
 
@@ -18,8 +22,8 @@ std::vector<int> InOrder(size_t count) {
 
 }  // namespace
 
-// The fastest devices, one to as many as are allowed, each with the whole model or in one pipeline; and so those that
-// are fastest for their price, where that is limited.
+// The fastest devices, one to as many as are allowed, each with the whole model or in one pipeline; and so those of each host, and
+// those that are fastest for their price, where that is limited.
 std::vector<Search::Arrangement> Search::ObviousArrangements() {
   std::vector<int> order;
   for (int c = 0; c < static_cast<int>(tables_.classes().size()); ++c) {
@@ -33,6 +37,7 @@ std::vector<Search::Arrangement> Search::ObviousArrangements() {
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return seconds(a) < seconds(b); });
   std::vector<Arrangement> obvious;
   AddObvious(order, obvious);
+  for (const std::vector<int>& of_host : OfHosts(order)) AddObvious(of_host, obvious);
   if (problem_.constraints.most_price_per_hour > 0) {
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cost(a) < cost(b); });
     AddObvious(std::move(order), obvious);
@@ -40,6 +45,21 @@ std::vector<Search::Arrangement> Search::ObviousArrangements() {
   SortByBound(obvious);
   of_unlike_sizes_.clear();  // all are enumerated yet
   return obvious;
+}
+
+// The classes of the devices of each host that has several, where there are others, in an order of classes that has each as often as there are
+// devices of it.
+std::set<std::vector<int>> Search::OfHosts(const std::vector<int>& order) const {
+  std::map<int, std::vector<int>> by_host;
+  std::vector<int> used(tables_.classes().size(), 0);
+  for (const int c : order) {
+    const int d = tables_.classes()[c][used[c]++], host = problem_.devices[d].host;
+    if (host >= 0) by_host[host].push_back(c);
+  }
+  std::set<std::vector<int>> hosts;
+  for (const auto& [host, classes] : by_host)
+    if (classes.size() > 1 && classes.size() < order.size()) hosts.insert(classes);
+  return hosts;
 }
 
 void Search::AddObvious(std::vector<int> order, std::vector<Arrangement>& obvious) {
@@ -67,9 +87,24 @@ void Search::AddObvious(std::vector<int> order, std::vector<Arrangement>& obviou
 }
 
 void Search::TryObviousLists() {
+  TryAlone();
   for (const Arrangement& arrangement : ObviousArrangements()) {
     if (OutOfBudget()) return;
     if (arrangement.bound_seconds < Below(arrangement.units)) GreedyChoice(arrangement);
+  }
+}
+
+// Any one device, until one is found that everything fits on: a plan soon, however early planning is stopped, below which fewer others have
+// to be bounded.
+void Search::TryAlone() {
+  if (space_.min_routes > 1 || space_.min_stages > 1) return;
+  for (int c = 0; c < static_cast<int>(tables_.classes().size()) && best_.plan.units.empty(); ++c) {
+    Taken taken;
+    if (!holds_a_block_[c] || !Take(c, taken)) continue;
+    std::vector<Arrangement> alone;
+    AddArrangements(Lists{std::vector<int>{c}}, alone);
+    SortByBound(alone);
+    if (!alone.empty() && !limits_.stopped()) GreedyChoice(alone.front());
   }
 }
 

@@ -133,5 +133,34 @@ TEST_CASE("a search that ends at a limit with nothing does not say that nothing 
   CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
 }
 
+TEST_CASE("the devices of one host are a first plan, though faster ones are on different hosts") {
+  PlanningProblem problem = RandomProblem(5, AlikeDevices(8));
+  problem.links = DeviceLinks(8);
+  problem.shape.global_batch_sequences = 16;
+  problem.micro_batch_sizes = {1};
+  const LinkModel fast = LinkModel::Line(1e-4, 1e9), slow = LinkModel::Line(100, 1);
+  for (int d = 0; d < 8; ++d) {
+    DeviceCost& device = problem.devices[d];
+    const double seconds = 1 + 0.01 * d + (d % 2 == 0 ? 0 : 0.5);
+    device.kind = absl::StrCat("kind ", d);
+    device.host = d / 2;
+    device.room = {.memory = GiB(1)};
+    device.times = {{{}, {seconds, 2 * seconds}, {}}};
+    for (int other = 0; other < d; ++other) {
+      const LinkModel& link = other / 2 == d / 2 ? fast : slow;
+      problem.links.Set(d, other, {link, link});
+    }
+  }
+  const absl::StatusOr<ChosenPlan> on_host = ChoosePlan(OnDevices(problem, {0, 1})),
+                                   alone = ChoosePlan(OnDevices(problem, {0}));
+  REQUIRE(on_host.ok());
+  REQUIRE(alone.ok());
+  REQUIRE(on_host->step_seconds < 0.8 * alone->step_seconds);
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem, {.max_device_lists = 1});
+  REQUIRE(chosen.status().ToString() == "OK");
+  CHECK(chosen->step_seconds < 0.9 * alone->step_seconds);
+  CHECK(chosen->lower_bound_seconds <= on_host->step_seconds * (1 + 1e-9));
+}
+
 }  // namespace
 }  // namespace medley
