@@ -368,7 +368,7 @@ TEST_CASE("a wrong command line ends with 2 and one line that says what to do") 
             "--tokens: -1 is not a whole number in [1, 10000000] (medley generate --help)"},
       Wrong{{"generate", "--model", "m"}, "generate: give --prompt TEXT or --prompt-tokens IDS"},
       Wrong{{"submit", "/"}, "cannot read /: it is a folder, not a file"},
-      Wrong{{"help", "plna"}, "no command \"plna\"; did you mean \"plan\"?"},
+      Wrong{{"help", "plam"}, "no command \"plam\"; did you mean \"plan\"?"},
       Wrong{{"certs", "issue", "d", "--name", "n"}, "--authority is required (medley certs issue --help)"},
       Wrong{{"certs", "init", "d", "--days", "0"},
             "--days: Value 0 not in range 1 to 36500 (medley certs init --help)"},

@@ -575,7 +575,7 @@ TEST_CASE("a plan is made without starting anything, and says what there is none
   Site site;
   v1::PlanJobRequest request;
   *request.mutable_spec() = FakeJob("planned");
-  CheckRefused(site.Try(&Stub::PlanJob, request), Code::FAILED_PRECONDITION, {"device"});
+  CheckRefused(site.Try(&Stub::PlanJob, request), Code::FAILED_PRECONDITION, {"no agent is registered"});
   site.Register(FakeNode("a", 2));
   v1::PlanReport report;
   REQUIRE(site.Call(&Stub::PlanJob, request, report).ok());
