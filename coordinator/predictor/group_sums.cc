@@ -259,8 +259,8 @@ int GroupSums::MembersOnEach() const {
 }
 
 // The first rounds and the last ones are between those beside each other, on one host. What is then left of the vector, a part for each
-// of its members, goes between hosts, whose cards these parts share. Of those that are no power of two some give all to who is beside them
-// first, and get it back: twice what two exchange.
+// of its members, goes between hosts, whose cards these parts share; or in turns by one way, as if one member sent them all. Of those that
+// are no power of two some give all to who is beside them first, and get it back: twice what two exchange.
 double GroupSums::HalvingDoublingByHosts(int64_t elements) {
   if (between_ == nullptr) {
     std::map<int, std::vector<int>> by_host;
@@ -275,7 +275,10 @@ double GroupSums::HalvingDoublingByHosts(int64_t elements) {
         hosts_.push_back(&samples_.Of(devices, on_each_, /*at_once=*/1));
     }
     firsts.resize(std::bit_floor(firsts.size()));
-    between_ = std::make_unique<GroupSums>(samples_, std::move(firsts), most_exact_, at_once_ * on_each_);
+    const bool has_cards = problem_.devices[firsts.front()].network_cards > 0;
+    parts_between_ = has_cards ? on_each_ : 1;
+    between_ =
+        std::make_unique<GroupSums>(samples_, std::move(firsts), most_exact_, at_once_ * parts_between_);
   }
   constexpr CollectiveAlgorithm kHalving = CollectiveAlgorithm::kHalvingDoubling;
   double within_seconds = 0, folding_seconds = 0;
@@ -286,7 +289,7 @@ double GroupSums::HalvingDoublingByHosts(int64_t elements) {
     folding_seconds = std::max(folding_seconds, 2 * two.Seconds(elements, kHalving));
   }
   return folding_seconds + within_seconds +
-         between_->FastestWay(std::max<int64_t>(1, elements / on_each_), kHalving).seconds;
+         between_->FastestWay(std::max<int64_t>(1, elements / parts_between_), kHalving).seconds;
 }
 
 // Each round has half as large messages as the one before. Those that are no power of two give all to another one first, and get it

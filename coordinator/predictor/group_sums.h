@@ -129,7 +129,7 @@ class GroupSums {
   bool shares_outer_ways_ = false;  // what leaves a part of a further boundary takes turns
   double ways_out_ = 1;             // of the host with the fewest, or its part of them
   // Of halving and doubling, made when it is asked for: a host of each make-up, and one member of each host.
-  int on_each_ = 0;
+  int on_each_ = 0, parts_between_ = 1;
   std::vector<SumSample*> hosts_;
   std::unique_ptr<GroupSums> between_;
   std::vector<Nest> nests_;
