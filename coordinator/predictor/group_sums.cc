@@ -145,6 +145,10 @@ void GroupSums::FindBoundaries() {
                    ways = cards / at_once_, members = static_cast<double>(devices.size());
       ways_out_ = std::min({ways_out_, ways, members});
     }
+    const size_t of_first = by_host.begin()->second.size();
+    const bool alike = std::all_of(by_host.begin(), by_host.end(),
+                                   [&](const auto& of) { return of.second.size() == of_first; });
+    if (alike && std::has_single_bit(of_first)) on_each_ = static_cast<int>(of_first);
   }
   for (const Boundary& of_sample : whole_->Boundaries()) {
     std::map<int, std::set<int>> parts_of_end;
@@ -248,16 +252,6 @@ GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveA
   return fastest;
 }
 
-int GroupSums::MembersOnEach() const {
-  if (!shows_hosts_) return 1;
-  std::map<int, int> on_host;
-  for (const int d : devices_) ++on_host[HostOf(problem_, d)];
-  const int of_first = on_host.begin()->second;
-  const bool alike =
-      std::all_of(on_host.begin(), on_host.end(), [&](const auto& of) { return of.second == of_first; });
-  return alike && std::has_single_bit(static_cast<unsigned>(of_first)) ? of_first : 1;
-}
-
 // The first rounds and the last ones are between those beside each other, on one host. What is then left of the vector, a part for each
 // of its members, goes between hosts, whose cards these parts share; or in turns by one way, as if one member sent them all. Of those that
 // are no power of two some give all to who is beside them first, and get it back: twice what two exchange.
@@ -295,7 +289,6 @@ double GroupSums::HalvingDoublingByHosts(int64_t elements) {
 // Each round has half as large messages as the one before. Those that are no power of two give all to another one first, and get it
 // back.
 double GroupSums::HalvingDoublingSeconds(int64_t elements) {
-  if (on_each_ == 0) on_each_ = MembersOnEach();
   if (on_each_ > 1) return HalvingDoublingByHosts(elements);
   const auto of = [&](SumSample* sample, int64_t count) {
     return sample->Seconds(std::max<int64_t>(1, count), CollectiveAlgorithm::kHalvingDoubling);

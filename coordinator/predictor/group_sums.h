@@ -107,8 +107,6 @@ class GroupSums {
   Ring RingOver(const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   bool IsPowerOfTwo() const { return (devices_.size() & (devices_.size() - 1)) == 0; }
-  // How many members each host has, if that is the same power of two of all; else 1.
-  int MembersOnEach() const;
   double HalvingDoublingSeconds(int64_t elements);
   double HalvingDoublingByHosts(int64_t elements);
   double TreeSeconds(int64_t elements);
@@ -128,8 +126,9 @@ class GroupSums {
   bool shows_hosts_ = false;        // the first boundary is that of the hosts
   bool shares_outer_ways_ = false;  // what leaves a part of a further boundary takes turns
   double ways_out_ = 1;             // of the host with the fewest, or its part of them
-  // Of halving and doubling, made when it is asked for: a host of each make-up, and one member of each host.
-  int on_each_ = 0, parts_between_ = 1;
+  int on_each_ = 1;                 // so many members each host has, if that is the same power of two of all
+  // Of halving and doubling by hosts, made when it is asked for: a host of each make-up, and one member of each host.
+  int parts_between_ = 1;
   std::vector<SumSample*> hosts_;
   std::unique_ptr<GroupSums> between_;
   std::vector<Nest> nests_;
