@@ -302,7 +302,7 @@ double StageTable::UpdateSeconds(const StageForm& stage) const {
 
 RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int routes) {
   // Of more than are under way at once 1F1B keeps no more.
-  if (ScheduleByClasses(problem_.constraints) != Schedule::kGPipe) routes = 1;
+  if (schedule_ != Schedule::kGPipe) routes = 1;
   const int sequences = routes * problem_.micro_batch_sizes[stage.size];
   const int micro_batches = std::max(1, (problem_.shape.global_batch_sequences + sequences - 1) / sequences);
   const int more = stage.saving.window_layers - kFewestWindows;
@@ -333,7 +333,7 @@ RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage, i
   const ModelConfig& model = problem_.shape.model;
   const int sequences = problem_.micro_batch_sizes[stage.size];
   const Dtype stored = kind.cost.activations;
-  BufferCounts buffers = buffers_.Of({.schedule = ScheduleByClasses(problem_.constraints),
+  BufferCounts buffers = buffers_.Of({.schedule = schedule_,
                                       .first = stage.first,
                                       .from_end = stage.from_end,
                                       .micro_batches = micro_batches,
@@ -399,7 +399,7 @@ bool StageTable::MayLiveOnHost(const StageForm& stage) const {
   const StageKind& kind = kinds_[stage.kind];
   if (kind.fetch_bytes_per_second == 0 || stage.layers <= kFewestWindows) return false;
   // Under GPipe all micro-batches pass a layer before the next one, which times here do not know.
-  if (ScheduleByClasses(problem_.constraints) == Schedule::kGPipe) return false;
+  if (memories_.schedule() == Schedule::kGPipe) return false;
   const double needed =
       static_cast<double>(stage.layers * kind.layer.value) * (2 + 2 * optimizer_share(stage));
   return kind.host_memory == Bytes{0} || needed <= static_cast<double>(kind.host_memory.value);

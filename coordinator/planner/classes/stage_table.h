@@ -87,11 +87,16 @@ struct StageKeeping {
   double kept_bytes = 0, deferred_bytes = 0, limit_bytes = 0;
 };
 
+// The schedule that plans are made for: 1F1B, or GPipe where that is not allowed.
+Schedule ScheduleByClasses(const PlanConstraints& constraints);
+
 // What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
 // shares of that differ. And the ways that its devices share, which take a look at all of them.
 class StageMemories {
  public:
-  explicit StageMemories(const PlanningProblem& problem) : problem_(problem), ways_(problem) {}
+  explicit StageMemories(const PlanningProblem& problem)
+      : problem_(problem), schedule_(ScheduleByClasses(problem.constraints)), ways_(problem) {}
+  Schedule schedule() const { return schedule_; }
   const SharedWays& ways() const { return ways_; }
   // Of a stage on devices such as `kind` has, of one of so many routes.
   RankMemory Of(const StageKind& kind, const StageForm& stage, int routes);
@@ -101,6 +106,7 @@ class StageMemories {
   RankMemory Count(const StageKind& kind, const StageForm& stage, int micro_batches);
 
   const PlanningProblem& problem_;
+  const Schedule schedule_;
   const SharedWays ways_;
   StageBuffers buffers_;
   using Key = std::tuple<int, int, int, int, bool, int, int, int, int>;
@@ -117,10 +123,7 @@ class StageMemories {
   std::unordered_map<Key, RankMemory, Hash> known_;
 };
 
-// The schedule that plans are made for: 1F1B, or GPipe where that is not allowed.
-Schedule ScheduleByClasses(const PlanConstraints& constraints);
-
-// Times and memory of stages under that, of a problem of many devices. Keeps a reference to the problem.
+// Times and memory of stages under ScheduleByClasses, of a problem of many devices. Keeps a reference to the problem.
 class StageTable {
  public:
   // `optimizer_share`: of the optimizer's state of what a stage of one unit holds, what it carries itself (ZeRO-1); 1: all of it. Of more
