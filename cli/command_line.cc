@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -28,6 +27,7 @@
 #include "cli/links_command.h"
 #include "cli/local_cluster.h"
 #include "cli/operator_commands.h"
+#include "cli/output_file.h"
 #include "cli/repeated_option.h"
 #include "cli/spec_commands.h"
 #include "cli/terminal.h"
@@ -358,8 +358,7 @@ int ExitCodeOf(const absl::Status& status) {
 absl::Status FinishOutput() {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
-  const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::generic_category().message(errno));
-  return absl::UnavailableError(absl::StrCat("cannot write to standard output", why));
+  return CannotWrite("to standard output");
 }
 
 int Report(absl::Status status, Output output, bool with_request = false) {

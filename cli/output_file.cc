@@ -9,6 +9,11 @@
 
 namespace medley {
 
+absl::Status CannotWrite(const std::string& what) {
+  const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::generic_category().message(errno));
+  return absl::UnavailableError(absl::StrCat("cannot write ", what, why));
+}
+
 absl::Status CheckOutputFile(const std::string& option, const std::string& file) {
   if (file.empty() || file == "-") return absl::OkStatus();
   std::error_code ignored;
@@ -25,9 +30,7 @@ absl::Status WriteOutputFile(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::trunc);
   file << text;
   file.close();
-  if (file) return absl::OkStatus();
-  const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::generic_category().message(errno));
-  return absl::UnavailableError(absl::StrCat("cannot write ", path, why));
+  return file ? absl::OkStatus() : CannotWrite(path);
 }
 
 }  // namespace medley
