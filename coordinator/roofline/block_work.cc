@@ -3,8 +3,6 @@
 namespace medley {
 namespace {
 
-constexpr double kElementBytes = 2;
-
 // The products of both gradients of rows x columns = input * weight.
 void AddGradients(const MatrixProduct& forward, RankPass& backward) {
   backward.products.push_back({forward.rows, forward.depth, forward.columns});
@@ -28,12 +26,12 @@ RankPass AttentionWork(const TrainingRun& run) {
   // A fused kernel skips the half of the scores that a causal mask hides.
   work.attention_flops = 4 * run.Rows() * sequence * width * (run.fused_attention ? 0.5 : 1);
   if (run.fused_attention) {
-    work.bytes = 4 * run.Rows() * width * kElementBytes;
+    work.bytes = 4 * run.Rows() * width * run.element_bytes;
     work.operations = 1;
   } else {
     // Scores are written, scaled and masked, normalised, dropped and read again.
     const double scores = run.micro_batch_sequences * sequence * sequence * model.heads / run.ranks;
-    work.bytes = 7 * scores * kElementBytes;
+    work.bytes = 7 * scores * run.element_bytes;
     work.operations = 4;
   }
   return work;
@@ -53,11 +51,11 @@ RankWork LayerWork(const TrainingRun& run) {
   // Two norms, two additions with their dropout: ten passes over the residual stream; the activation: two or three
   // over the feed-forward's.
   const double stream = rows * hidden / (run.sequence_parallel ? ranks : 1);
-  forward.bytes += kElementBytes * (10 * stream + rows * feed_forward * (IsGated(run) ? 3 : 2));
+  forward.bytes += run.element_bytes * (10 * stream + rows * feed_forward * (IsGated(run) ? 3 : 2));
   forward.operations += 6;
   if (run.ranks > 1) {
     forward.exchanges = 2;
-    forward.exchanged_bytes = kElementBytes * rows * hidden;
+    forward.exchanged_bytes = run.element_bytes * rows * hidden;
   }
   RankPass& backward = work.backward;
   for (const MatrixProduct& product : forward.products) AddGradients(product, backward);
@@ -71,7 +69,7 @@ RankWork LayerWork(const TrainingRun& run) {
 
 RankWork EmbeddingWork(const TrainingRun& run) {
   RankWork work;
-  const double stream = kElementBytes * run.Rows() * run.shape.model.hidden;
+  const double stream = run.element_bytes * run.Rows() * run.shape.model.hidden;
   work.forward.bytes = 4 * stream;
   work.forward.operations = 3;
   work.backward.bytes = 4 * stream;
@@ -96,7 +94,7 @@ RankWork HeadWork(const TrainingRun& run) {
   work.backward.operations = 4;
   if (run.ranks > 1) {
     work.backward.exchanges = 1;
-    work.backward.exchanged_bytes = kElementBytes * run.Rows() * hidden;
+    work.backward.exchanged_bytes = run.element_bytes * run.Rows() * hidden;
   }
   return work;
 }

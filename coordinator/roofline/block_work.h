@@ -29,7 +29,8 @@ struct RankWork {
   RankPass forward, backward;
 };
 
-// `run` must have positive sizes and heads, feed-forward and vocabulary that its ranks can share. Types are 16 bits.
+// `run` must have positive sizes and heads, feed-forward and vocabulary that its ranks can share. Logits are counted as of 16 bits
+// that are made 32 wide, whatever elements are.
 RankWork LayerWork(const TrainingRun& run);
 RankWork EmbeddingWork(const TrainingRun& run);
 // Final norm, head and loss.

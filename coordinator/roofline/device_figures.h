@@ -3,6 +3,7 @@
 #include <string>
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/dtype.h"
 
 // What is known of a device kind that nobody here owns: its data sheet, and a few coefficients that say how much of
 // it software gets.
@@ -10,12 +11,14 @@ namespace medley {
 
 // A data sheet.
 struct DeviceFigures {
-  std::string kind;                       // "A100-80"
-  double matmul_flops_per_second = 0;     // of 16-bit operands, dense
-  double memory_bytes_per_second = 0;     // of its own memory
-  double node_link_bytes_per_second = 0;  // to the other devices of its node together, one way
-  double host_link_bytes_per_second = 0;  // to and from its host's memory, each way; 0: not known
+  std::string kind;                        // "A100-80"
+  double matmul_flops_per_second = 0;      // of 16-bit operands, dense
+  double matmul_f32_flops_per_second = 0;  // of 32 bits, all of which count; 0: not known
+  double memory_bytes_per_second = 0;      // of its own memory
+  double node_link_bytes_per_second = 0;   // to the other devices of its node together, one way
+  double host_link_bytes_per_second = 0;   // to and from its host's memory, each way; 0: not known
   Bytes memory;
+  ComputedPrecisions computes;
 };
 
 // How much of its figures a kind gets with one software. All are positive.

@@ -8,7 +8,7 @@ namespace medley {
 enum class PredictionBasis {
   kMeasuredLayers,  // this kind and this shape were measured
   kOtherShapes,     // this kind was measured with other shapes: roofline with its coefficients
-  kOtherKinds,      // a data sheet, with the coefficients of another kind
+  kOtherKinds,  // a data sheet, with the coefficients of another kind, or of operands of another precision
 };
 inline constexpr int kPredictionBases = 3;
 

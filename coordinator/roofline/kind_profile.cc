@@ -9,8 +9,8 @@ namespace medley {
 // Of a bus by its data sheet, what copies of large runs of memory get. Usual, and measured by nobody here.
 constexpr double kCopyShare = 0.75;
 
-DeviceProfile KindProfile(const CalibratedDevice& device, const std::string& software, PredictionBasis basis,
-                          const TrainingShape& shape, const std::string& shape_key,
+DeviceProfile KindProfile(CalibratedDevice device, const std::string& software, PredictionBasis basis,
+                          const TrainingShape& shape, Precision precision, const std::string& shape_key,
                           const std::vector<int>& micro_batch_sizes) {
   DeviceProfile profile;
   profile.device_kind = device.figures.kind;
@@ -18,6 +18,12 @@ DeviceProfile KindProfile(const CalibratedDevice& device, const std::string& sof
   TrainingRun run;
   run.shape = shape;
   run.fused_attention = true;
+  const bool in_f32 = device.figures.computes.For(precision) == Precision::kF32;
+  if (in_f32) {
+    device.figures.matmul_flops_per_second = device.figures.matmul_f32_flops_per_second;
+    run.element_bytes = 4;
+    basis = PredictionBasis::kOtherKinds;
+  }
   for (const int sequences : micro_batch_sizes) {
     run.micro_batch_sequences = sequences;
     ProfiledTimes times{.micro_batch_sequences = sequences, .blocks = RooflineTimes(device, run)};
@@ -33,10 +39,10 @@ DeviceProfile KindProfile(const CalibratedDevice& device, const std::string& sof
   profile.fetch_bytes_per_second = profile.store_bytes_per_second =
       kCopyShare * device.figures.host_link_bytes_per_second;
   const ErrorBar error = LearntErrorBar(basis);
-  profile.provenance =
-      absl::StrCat("not measured: data sheet of ", device.figures.kind, ", coefficients of ", software,
-                   ", within ", std::lround(100 * error.usual), " % two times of three, ",
-                   std::lround(100 * error.wide), " % nine of ten");
+  profile.provenance = absl::StrCat("not measured: data sheet of ", device.figures.kind, ", coefficients of ",
+                                    software, in_f32 ? " with operands of 16 bits, here f32" : "",
+                                    ", within ", std::lround(100 * error.usual), " % two times of three, ",
+                                    std::lround(100 * error.wide), " % nine of ten");
   return profile;
 }
 

@@ -7,10 +7,12 @@ namespace {
 
 const CalibratedDevice kDevice{{.kind = "A100-80",
                                 .matmul_flops_per_second = 312e12,
+                                .matmul_f32_flops_per_second = 19.5e12,
                                 .memory_bytes_per_second = 2e12,
                                 .node_link_bytes_per_second = 300e9,
                                 .host_link_bytes_per_second = 32e9,
-                                .memory = GiB(80)},
+                                .memory = GiB(80),
+                                .computes = {.bf16 = true}},
                                {}};
 const TrainingShape kShape{
     {.layers = 24, .hidden = 2048, .heads = 16, .feed_forward = 8192, .vocabulary = 50304, .context = 1024},
@@ -18,8 +20,8 @@ const TrainingShape kShape{
     32};
 
 TEST_CASE("a kind's profile has the roofline's times for each micro-batch and says what it is") {
-  const DeviceProfile profile =
-      KindProfile(kDevice, "megatron-lm 2021", PredictionBasis::kOtherShapes, kShape, "a shape", {1, 4});
+  const DeviceProfile profile = KindProfile(kDevice, "megatron-lm 2021", PredictionBasis::kOtherShapes,
+                                            kShape, Precision::kBf16, "a shape", {1, 4});
   CHECK(profile.device_kind == "A100-80");
   CHECK(profile.shape == "a shape");
   REQUIRE(profile.times.size() == 2);
@@ -41,6 +43,20 @@ TEST_CASE("a kind's profile has the roofline's times for each micro-batch and sa
         "not measured: data sheet of A100-80, coefficients of megatron-lm 2021, within 6 % two times of "
         "three, 13 % nine "
         "of ten");
+}
+
+TEST_CASE("where a kind computes a job in f32 products go by that rate, and twice the bytes move") {
+  const auto layer = [&](Precision precision) {
+    return KindProfile(kDevice, "s", PredictionBasis::kOtherShapes, kShape, precision, "a shape", {4})
+        .times[0]
+        .blocks.layer.forward_seconds;
+  };
+  CHECK(layer(Precision::kF16) == layer(Precision::kF32));
+  CHECK(layer(Precision::kF32) > 8 * layer(Precision::kBf16));
+  CHECK(layer(Precision::kF32) < 16 * layer(Precision::kBf16));
+  CHECK_THAT(KindProfile(kDevice, "s", PredictionBasis::kOtherShapes, kShape, Precision::kF32, "a shape", {4})
+                 .provenance,
+             Catch::Contains("coefficients of s with operands of 16 bits, here f32, within 33 %"));
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run,
 }
 
 double MessageSeconds(const CalibratedDevice& device, const TrainingRun& run) {
-  const double bytes = 2 * run.Rows() * run.shape.model.hidden / run.ranks;
+  const double bytes = run.element_bytes * run.Rows() * run.shape.model.hidden / run.ranks;
   const bool in_node = run.ranks * run.stages * run.replicas <= run.devices_per_node;
   const double rate = in_node ? device.figures.node_link_bytes_per_second : run.network_bytes_per_second;
   return device.calibration.message_seconds + bytes / (rate * device.calibration.message_share);

@@ -30,6 +30,7 @@ struct TrainingRun {
   int parameter_gathers = 0;
   // Whether ranks sum parts of what they exchange beside the products that make and use it.
   bool overlaps_exchanges = false;
+  double element_bytes = 2;                 // of activations, and of operands of products
   double gradient_bytes_per_parameter = 2;  // as they are summed between replicas
   int devices_per_node = 8;
   // Of a device, one way, to other nodes.

@@ -43,10 +43,12 @@ absl::StatusOr<DeviceKindProfile> DecodeDeviceKind(const v1::DeviceKind& kind) {
   DeviceKindProfile profile;
   profile.figures = {.kind = kind.kind(),
                      .matmul_flops_per_second = kind.matmul_flops_per_second(),
+                     .matmul_f32_flops_per_second = kind.matmul_f32_flops_per_second(),
                      .memory_bytes_per_second = kind.memory_bytes_per_second(),
                      .node_link_bytes_per_second = kind.node_link_bytes_per_second(),
                      .host_link_bytes_per_second = kind.host_link_bytes_per_second(),
-                     .memory = Bytes{static_cast<int64_t>(kind.memory_bytes())}};
+                     .memory = Bytes{static_cast<int64_t>(kind.memory_bytes())},
+                     .computes = {.bf16 = kind.computes_bf16(), .f16 = kind.computes_f16()}};
   for (int i = 0; i < kind.calibrations_size(); ++i) {
     const v1::DeviceCalibration& message = kind.calibrations(i);
     const std::string path = absl::StrCat("calibrations[", i, "]");

@@ -13,6 +13,8 @@ matmul_flops_per_second: 3.12e14
 memory_bytes_per_second: 2.039e12
 node_link_bytes_per_second: 3e11
 memory_bytes: 80GiB
+matmul_f32_flops_per_second: 1.95e13
+computes_bf16: true
 source: {title: NVIDIA A100 data sheet, licence: figures of a data sheet, date: 2021-06}
 calibrations:
   - software: megatron-lm 2021
@@ -41,6 +43,8 @@ TEST_CASE("a device kind is its figures and what was learnt with each software")
   CHECK(profile->figures.kind == "A100-80");
   CHECK(profile->figures.matmul_flops_per_second == 3.12e14);
   CHECK(profile->figures.memory == GiB(80));
+  CHECK(profile->figures.matmul_f32_flops_per_second == 1.95e13);
+  CHECK(profile->figures.computes == ComputedPrecisions{.bf16 = true});
   const DeviceKindProfile::Learnt& learnt = profile->by_software.at("megatron-lm 2021");
   CHECK(learnt.rows == 16);
   CHECK(learnt.error_mean == 0.04);

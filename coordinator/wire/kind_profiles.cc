@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -42,6 +43,37 @@ std::vector<ModelShare> SharesOnNode(const ModelConfig& model, int most_devices)
   return shares;
 }
 
+struct FoundKind {
+  MissingProfile missing;
+  DeviceKindProfile kind;
+};
+
+// That a file has what a profile is made of.
+absl::Status CheckSays(const DeviceKindProfile& kind, Precision precision, const std::string& path) {
+  if (kind.by_software.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": calibrations: there are none; at least one is needed"));
+  }
+  const bool in_f32 = kind.figures.computes.For(precision) == Precision::kF32;
+  if (in_f32 && kind.figures.matmul_f32_flops_per_second == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": matmul_f32_flops_per_second: 0 is not positive, and devices of that kind compute ",
+        "this job, of precision ", std::string(NameOf(precision)), ", in f32"));
+  }
+  return absl::OkStatus();
+}
+
+// The one that most kinds were measured with, and of these the one with the most rows.
+const std::pair<const std::string, DeviceKindProfile::Learnt>& SoftwareOf(
+    const DeviceKindProfile& kind, const std::vector<FoundKind>& kinds) {
+  const auto worth = [&](const auto& software) {
+    const auto has = [&](const FoundKind& of) { return of.kind.by_software.contains(software.first); };
+    return std::pair(std::count_if(kinds.begin(), kinds.end(), has), software.second.rows);
+  };
+  return *std::max_element(kind.by_software.begin(), kind.by_software.end(),
+                           [&](const auto& a, const auto& b) { return worth(a) < worth(b); });
+}
+
 }  // namespace
 
 absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
@@ -50,28 +82,32 @@ absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& s
   if (!std::filesystem::is_directory(directory, error))
     return absl::InvalidArgumentError(absl::StrCat("--kinds: \"", directory, "\" is not a directory"));
   ASSIGN_OR_RETURN(const std::vector<MissingProfile> missing, MissingProfiles(spec, constraints, cluster));
+  std::vector<FoundKind> found;
   for (const MissingProfile& profile : missing) {
     if (profile.share || absl::StrContains(profile.device_kind, '/')) continue;
     const std::string path = absl::StrCat(directory, "/", profile.device_kind, ".yaml");
     if (!std::filesystem::exists(path, error)) continue;
-    ASSIGN_OR_RETURN(const DeviceKindProfile kind, ReadDeviceKind(path));
-    const auto most =
-        std::max_element(kind.by_software.begin(), kind.by_software.end(),
-                         [](const auto& a, const auto& b) { return a.second.rows < b.second.rows; });
-    if (most == kind.by_software.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": calibrations: there are none; at least one is needed"));
-    }
-    const auto add = [&](const TrainingSpec& of) {
-      cluster.profiles.push_back(KindProfile({kind.figures, most->second.calibration}, most->first,
-                                             PredictionBasis::kOtherShapes, of.shape, ShapeKey(of),
-                                             profile.micro_batch_sizes));
+    ASSIGN_OR_RETURN(DeviceKindProfile kind, ReadDeviceKind(path));
+    RETURN_IF_ERROR(CheckSays(kind, spec.precision, path));
+    found.push_back({profile, std::move(kind)});
+  }
+  for (const FoundKind& of : found) {
+    const auto& [software, learnt] = SoftwareOf(of.kind, found);
+    const auto add = [&](const TrainingSpec& training) {
+      cluster.profiles.push_back(
+          KindProfile({of.kind.figures, learnt.calibration}, software, PredictionBasis::kOtherShapes,
+                      training.shape, training.precision, ShapeKey(training), of.missing.micro_batch_sizes));
       // The file may be of another spelling of the kind.
-      cluster.profiles.back().device_kind = profile.device_kind;
+      cluster.profiles.back().device_kind = of.missing.device_kind;
     };
     add(spec);
-    for (const ModelShare& share : SharesOnNode(spec.shape.model, MostOnNode(cluster, profile.device_kind)))
+    for (const ModelShare& share :
+         SharesOnNode(spec.shape.model, MostOnNode(cluster, of.missing.device_kind)))
       add(WithShare(spec, share));
+    for (ClusterNode& node : cluster.nodes) {
+      for (ClusterDevice& device : node.devices)
+        if (device.kind == of.missing.device_kind) device.computes = of.kind.figures.computes;
+    }
   }
   return absl::OkStatus();
 }
@@ -90,7 +126,7 @@ absl::StatusOr<KindSheet> ReadKindSheet(const std::string& directory, const std:
   KindSheet sheet;
   sheet.device.kind = kind;
   sheet.device.description = {.name = "gpu", .backend = "gpu", .memory_limit = read.figures.memory};
-  sheet.device.computes = {.bf16 = true, .f16 = true};
+  sheet.device.computes = read.figures.computes;
   const LinkModel link = LinkModel::Line(kNodeLatencySeconds, read.figures.node_link_bytes_per_second);
   sheet.link_of_node = {link, link};
   return sheet;

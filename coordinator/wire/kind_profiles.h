@@ -10,10 +10,13 @@
 namespace medley {
 
 // Adds to `cluster` profiles of each device kind that the job lacks one of whole blocks of and that `directory` has a
-// file of (profiles/README.md), "KIND.yaml": of whole blocks, and of what 2, 4, ... devices of a node have of them; by a roofline with the coefficients that were fitted on the most published
-// rows. It says of itself that nothing was measured, and how far such times were off. Kinds without a file are left to
+// file of (profiles/README.md), "KIND.yaml": of whole blocks, and of what 2, 4, ... devices of a node have of them; by a roofline. Its
+// coefficients are of the software that most of these kinds were measured with, for devices side by side are planned by what they take of
+// each other's time; of several, of the one with the most published rows. What devices of these kinds compute jobs in is what their
+// files say. A profile says of itself that nothing was measured, and how far such times were off. Kinds without a file are left to
 // whoever misses their profiles.
-// Errors: those of MissingProfiles and ReadDeviceKind; InvalidArgument: no such directory, a file without calibrations.
+// Errors: those of MissingProfiles and ReadDeviceKind; InvalidArgument: no such directory, a file without calibrations, or without a rate
+// of f32 where its devices compute the job in that.
 absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
                              const JobConstraints& constraints, Cluster& cluster);
 

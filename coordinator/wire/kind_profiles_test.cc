@@ -1,6 +1,8 @@
 #include "coordinator/wire/kind_profiles.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "coordinator/problem/planning_problem.h"
 
@@ -21,13 +23,13 @@ Cluster Of(const std::vector<std::string>& kinds) {
   return cluster;
 }
 
-TrainingSpec Gpt2() {
+TrainingSpec Gpt2(Precision precision = Precision::kF16) {
   TrainingSpec spec;
   spec.shape.model = {
       .layers = 12, .hidden = 768, .heads = 12, .feed_forward = 3072, .vocabulary = 50257, .context = 1024};
   spec.shape.sequence = 1024;
   spec.shape.global_batch_sequences = 64;
-  spec.precision = Precision::kBf16;
+  spec.precision = precision;
   return spec;
 }
 
@@ -51,7 +53,7 @@ TEST_CASE("kinds that were not measured have profiles by their data sheets, whic
   CHECK(half.times[1].layer.Seconds() < fast);
   CHECK(problem->devices[0].fetch_bytes_per_second == Approx(0.75 * 31.5e9));
   CHECK(problem->devices[1].store_bytes_per_second == Approx(0.75 * 15.75e9));
-  // 312 against 125 TFLOP/s of matmuls at best, by what different software made of them.
+  // 312 against 125 TFLOP/s of matmuls at best, by what the same software made of them.
   CHECK(slow > 1.2 * fast);
   CHECK(slow < 4 * fast);
   // What is there is kept.
@@ -59,6 +61,58 @@ TEST_CASE("kinds that were not measured have profiles by their data sheets, whic
   REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ok());
   CHECK(cluster.profiles.size() == 4);
   CHECK(cluster.profiles[0].provenance == "measured");
+}
+
+TEST_CASE("coefficients are of the software that most kinds were measured with, else of the most rows") {
+  const auto software_of = [](const std::vector<std::string>& kinds) {
+    Cluster cluster = Of(kinds);
+    REQUIRE(AddKindProfiles("profiles", Gpt2(), {.micro_batch_sizes = {1}}, cluster).ok());
+    return cluster.profiles[0].provenance;
+  };
+  CHECK_THAT(software_of({"A100-80"}), Catch::Contains("composer fsdp"));
+  CHECK_THAT(software_of({"A100-80", "V100-16"}), Catch::Contains("layers of zorse"));
+  CHECK_THAT(software_of({"A100-80", "H100-80"}), Catch::Contains("composer fsdp"));
+}
+
+TEST_CASE("devices that do not compute in the job's precision have f32's times, and say so") {
+  Cluster cluster = Of({"A100-80", "V100-16"});
+  const JobConstraints constraints{.micro_batch_sizes = {4}};
+  const auto layer_seconds = [&](Precision precision) {
+    Cluster with = cluster;
+    REQUIRE(AddKindProfiles("profiles", Gpt2(precision), constraints, with).ToString() == "OK");
+    CHECK(with.nodes[0].devices[0].computes == ComputedPrecisions{.bf16 = true, .f16 = true});
+    CHECK(with.nodes[0].devices[1].computes == ComputedPrecisions{.f16 = true});
+    CHECK((with.profiles.back().provenance.find("here f32") != std::string::npos) ==
+          (precision == Precision::kBf16));
+    const absl::StatusOr<PlanningProblem> problem = MakeProblem(Gpt2(precision), constraints, with);
+    REQUIRE(problem.status().ToString() == "OK");
+    return std::pair(problem->devices[0].times[0].layer.Seconds(),
+                     problem->devices[1].times[0].layer.Seconds());
+  };
+  const auto [fast_bf16, slow_bf16] = layer_seconds(Precision::kBf16);
+  const auto [fast_f16, slow_f16] = layer_seconds(Precision::kF16);
+  CHECK(fast_bf16 == fast_f16);
+  CHECK(slow_bf16 > 3 * slow_f16);  // 15.7 and 125 TFLOP/s of products
+}
+
+TEST_CASE("a file without f32's rate is refused where its devices compute the job in that") {
+  const std::filesystem::path directory = std::filesystem::temp_directory_path() / "kinds_without_f32";
+  std::filesystem::create_directories(directory);
+  std::ofstream(directory / "K.yaml") << R"(kind: K
+matmul_flops_per_second: 1e14
+memory_bytes_per_second: 1e12
+node_link_bytes_per_second: 1e11
+memory_bytes: 16GiB
+source: {title: t, licence: l, date: "2026-01"}
+calibrations:
+  - {software: s, fitted_on: {title: t, licence: l, date: "2026-01"}, rows: 1, error_mean: 0.1}
+)";
+  Cluster cluster = Of({"K"});
+  CHECK_THAT(
+      std::string(
+          AddKindProfiles(directory, Gpt2(Precision::kBf16), {.micro_batch_sizes = {1}}, cluster).message()),
+      Catch::Contains("K.yaml: matmul_f32_flops_per_second: 0 is not positive") && Catch::Contains("bf16"));
+  CHECK(cluster.profiles.empty());
 }
 
 TEST_CASE("alike devices know the same shares, however many of an odd width there are") {
