@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/search.h"
+#include "coordinator/planner/seconds_of_plan.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/parameters.h"
@@ -18,11 +19,33 @@ namespace {
 class Sharding {
  public:
   Sharding(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen)
-      : problem_(problem), limits_(limits), chosen_(chosen), best_seconds_(chosen.step_seconds) {}
+      : problem_(problem),
+        limits_(limits),
+        chosen_(chosen),
+        seconds_(problem),
+        best_seconds_(chosen.step_seconds) {}
 
   void Run(const std::vector<PredictedPlan>& plans) {
     Try(WithSharedOptimizer(chosen_.plan), kOptimizer);  // one prediction, whatever time is left
     for (const PredictedPlan& plan : plans) Try(WithSharedOptimizer(plan.plan), kOptimizer);
+    TryParameters();
+    TakeBest();
+    Bound();
+  }
+
+  // Of a plan by classes, where the optimizer's state is shared if that is faster.
+  bool RunParameters() {
+    TryParameters();
+    return TakeBest();
+  }
+
+ private:
+  // Sums of the same times in another order.
+  static constexpr double kSame = 1e-9;
+  // By so little no plan is said to be faster than another: what sharing might gain where sums take next to no time.
+  static constexpr double kNothing = 1e-3;
+
+  void TryParameters() {
     Try(WithShardedParameters(problem_, chosen_.plan), kParameters);
     for (const int size : problem_.micro_batch_sizes) {
       if (!DividesBatch(problem_, size)) continue;
@@ -37,17 +60,11 @@ class Sharding {
       }
       Try(std::move(replicas), kOptimizer);
     }
-    if (!best_.units.empty() && best_seconds_ < (1 - kSame) * chosen_.step_seconds) Take();
-    Bound();
   }
 
- private:
-  // Sums of the same times in another order.
-  static constexpr double kSame = 1e-9;
-  // By so little no plan is said to be faster than another: what sharing might gain where sums take next to no time.
-  static constexpr double kNothing = 1e-3;
-
-  void Take() {
+  // False: none is faster.
+  bool TakeBest() {
+    if (best_.units.empty() || best_seconds_ >= (1 - kSame) * chosen_.step_seconds) return false;
     std::string said = absl::StrFormat("replicas share %s, by which a step takes %.2g %% less", what_,
                                        100 * (1 - best_seconds_ / chosen_.step_seconds));
     // What was said of another plan is no reason of this one.
@@ -57,6 +74,7 @@ class Sharding {
     chosen_.plan = std::move(best_);
     chosen_.step_seconds = best_seconds_;
     chosen_.fitting = chosen_.fitting.empty() ? std::move(said) : absl::StrCat(chosen_.fitting, "; ", said);
+    return true;
   }
 
   // What was proven of plans that share nothing holds of all where none of several routes could be faster if all devices together
@@ -120,7 +138,7 @@ class Sharding {
         std::find(allowed.begin(), allowed.end(), plan->schedule) == allowed.end())
       return;
     ++chosen_.simulated_plans;
-    const absl::StatusOr<double> seconds = PredictStepSeconds(problem_, *plan);
+    const absl::StatusOr<double> seconds = seconds_.Of(*plan);
     // What shares more has to be gathered for each pass, and is taken where that says more.
     const double below = (what == kParameters ? 1 - kLeastGain : 1) * best_seconds_;
     if (!seconds.ok() || *seconds >= below || !FitsMemory(problem_, *plan)) return;
@@ -132,6 +150,7 @@ class Sharding {
   const PlanningProblem& problem_;
   const SearchLimits& limits_;
   ChosenPlan& chosen_;
+  SecondsOfPlans seconds_;
   bool tried_ = false;
   Plan best_;
   double best_seconds_;
@@ -143,6 +162,10 @@ class Sharding {
 void ChooseSharding(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
                     const SearchLimits& limits, ChosenPlan& chosen) {
   if (problem.constraints.saves_memory) Sharding(problem, limits, chosen).Run(plans);
+}
+
+bool ChooseShardedParameters(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen) {
+  return problem.constraints.saves_memory && Sharding(problem, limits, chosen).RunParameters();
 }
 
 }  // namespace medley

@@ -15,4 +15,8 @@ namespace medley {
 void ChooseSharding(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
                     const SearchLimits& limits, ChosenPlan& chosen);
 
+// The same of a plan by classes, which shares the optimizer's state already if that is faster: gradients and parameters of layers, too.
+// Whether they are; of such plans planning by classes proves nothing.
+bool ChooseShardedParameters(const PlanningProblem& problem, const SearchLimits& limits, ChosenPlan& chosen);
+
 }  // namespace medley

@@ -85,6 +85,10 @@ absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const
                     .fitting = std::move(found.summary)};
   chosen.orders = std::move(found.orders);
   ChooseParts(problem, chosen);
+  if (ChooseShardedParameters(problem, limits, chosen)) {
+    chosen.lower_bound_seconds = 0;
+    chosen.bound_under_1f1b_alone = false;
+  }
   ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, chosen.plan));
   for (const std::string& saving : DescribeSaving(problem, chosen.plan, prediction))
     absl::StrAppend(&chosen.fitting, "; ", saving);
