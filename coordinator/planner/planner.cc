@@ -129,8 +129,10 @@ bool IsPlannedByClasses(const PlanningProblem& problem) {
 absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
   if (IsPlannedByClasses(problem)) return ChooseByClasses(problem, limits);
   absl::StatusOr<ChosenPlan> chosen = ChooseWithoutSharing(problem, limits);
-  if (absl::IsResourceExhausted(chosen.status()) || absl::IsDeadlineExceeded(chosen.status()))
+  if (absl::IsResourceExhausted(chosen.status()) || absl::IsDeadlineExceeded(chosen.status())) {
     chosen = ChooseWayOut(problem, chosen.status(), limits);
+    if (chosen.ok()) ChooseShardedParameters(problem, limits, *chosen);
+  }
   if (chosen.ok()) ChooseRanges(problem, limits, *chosen);
   TakeByClassesIfFaster(problem, limits, chosen);
   return chosen;
