@@ -44,8 +44,8 @@ struct PlannedJob {
   std::map<std::string, PlannedSlowdown> slowdowns;
 };
 
-// Whether a plan is held against the best plans of other kinds, which takes as long as planning. Not where it was chosen for
-// its cost.
+// Whether a plan is held against the best plans of other kinds, which takes several times as long as planning. Not where
+// it was chosen for its cost.
 enum class Comparison : uint8_t { kNone, kOtherKinds };
 
 // Takes the plan of `constraints` or chooses one, checks it and explains it. `left_out`: devices that the job
