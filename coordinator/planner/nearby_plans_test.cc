@@ -120,6 +120,41 @@ TEST_CASE("plans with sharded parameters are valid, and replicas of them get mic
              Catch::Contains("3 micro-batches for 4 devices"));
 }
 
+TEST_CASE("many devices share parameters, too, where larger micro-batches fit so and are faster") {
+  PlanningProblem problem = Hosts(10);
+  problem.constraints.saves_memory = true;
+  problem.shape.global_batch_sequences = 40;
+  problem.micro_batch_sizes = {1, 2};
+  for (DeviceCost& device : problem.devices) {
+    device.shares.clear();
+    // Two sequences at once take little longer than one.
+    device.times.push_back(device.times[0]);
+    for (const auto seconds : kAllPassTimes) device.times[1].layer.*seconds *= 1.2;
+  }
+  const absl::StatusOr<Plan> sharded = FullyShardedReplicas(problem, 2);
+  REQUIRE(sharded.status().ToString() == "OK");
+  Plan whole = *sharded;
+  whole.schedule = Schedule::kOneForwardOneBackward;
+  for (Unit& unit : whole.units) {
+    unit.layers_home = LayersHome::kHost;
+    unit.window_layers = 0;
+  }
+  whole.shards_optimizer = true;
+  const Bytes needed = RankMemories(*sharded, problem.shape).Of(0).total();
+  REQUIRE(RankMemories(whole, problem.shape).Of(0).total() > needed);
+  for (DeviceCost& device : problem.devices) device.room.memory = needed;
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+  REQUIRE(chosen.status().ToString() == "OK");
+  CheckValid(problem, chosen->plan);
+  CHECK(FitsMemory(problem, chosen->plan));
+  CHECK(chosen->plan.units[0].lives_on_peers());
+  CHECK_THAT(chosen->fitting, Catch::Contains("gradients and parameters of layers"));
+  CHECK(chosen->step_seconds == Approx(PredictStepSeconds(problem, chosen->plan).value()).epsilon(0.01));
+  // What is proven of plans by classes is not of these.
+  CHECK(chosen->lower_bound_seconds <= chosen->step_seconds);
+  CHECK_FALSE(chosen->bound_under_1f1b_alone);
+}
+
 TEST_CASE("an even grid splits devices, blocks and micro-batches as evenly as can be") {
   const PlanningProblem problem = Hosts(5);
   const absl::StatusOr<Plan> grid = EvenGrid(problem, 2, 2, 1);
