@@ -22,6 +22,20 @@ namespace {
 
 AttemptEnd Failed(const absl::Status& status) { return {.status = status}; }
 
+// Whether what could not be measured so is the device's or its software's, and not a loss of either.
+bool MayPassOver(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The devices as nodes, without measurements.
 Cluster NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
   std::map<std::string, ClusterNode> nodes;
@@ -155,8 +169,9 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
     const auto end = too_small.find(device.device.kind);
     if (end != too_small.end()) why_left_out[FullName(device)] = std::string(end->second.status.message());
   }
+  Shares shares;
   if (!constraints->plan) {
-    const Shares shares = MeasureShares(request, *constraints);
+    shares = MeasureShares(request, *constraints);
     if (!shares.end.status.ok()) return {shares.end, {}};
     for (const std::string& device : shares.usable) {
       if (shares.needed) why_left_out.erase(device);
@@ -167,6 +182,8 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
                 [&](const auto& device) { return why_left_out.count(FullName(device)) > 0; });
   if (fitting.devices.empty()) return {too_small.begin()->second, {}};
   Result result = MeasureTogether(fitting);
+  if (result.end.status.ok() && !shares.needed)
+    result.end = MeasureFasterShares(fitting, *constraints, result.cluster);
   for (const ClusterDeviceLocation& device : request.devices) {
     const auto why = why_left_out.find(FullName(device));
     if (why != why_left_out.end()) result.left_out.push_back({why->first, why->second});
@@ -177,8 +194,6 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
 Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request,
                                                const JobConstraints& constraints) {
   Shares shares;
-  const std::vector<int> sizes =
-      CandidateMicroBatches(constraints, request.training.shape.global_batch_sequences);
   std::set<std::pair<std::string, std::string>> tried;  // kind, shape
   for (bool more = true; more;) {
     more = false;
@@ -194,14 +209,7 @@ Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request
       const std::string shape = ShapeKey(WithShare(request.training, *what.share));
       if (!tried.emplace(what.device_kind, shape).second) continue;
       more = true;
-      progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind,
-                             ") with a share of the blocks' width: nothing fits with one device a unit"));
-      const auto device =
-          std::find_if(request.devices.begin(), request.devices.end(),
-                       [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
-      if (device == request.devices.end())
-        return {.end = Failed(absl::InternalError("a profile of an unknown device"))};
-      const AttemptEnd end = Profile(request, *device, {what.share, sizes});
+      const AttemptEnd end = ProfileShare(request, what, "nothing fits with one device a unit");
       if (absl::IsResourceExhausted(end.status)) {
         progress_(absl::StrCat(what.device, " has no room for that share: ", end.status.message()));
         continue;
@@ -210,6 +218,37 @@ Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request
     }
   }
   return shares;
+}
+
+AttemptEnd Measurement::MeasureFasterShares(const MeasurementRequest& request,
+                                            const JobConstraints& constraints, Cluster& known) {
+  const absl::StatusOr<std::vector<MissingProfile>> missing =
+      MissingFasterShares(request.training, constraints, known);
+  if (!missing.ok()) return Failed(missing.status());
+  for (const MissingProfile& what : *missing) {
+    AttemptEnd end = ProfileShare(request, what, "plans may be faster with it");
+    if (MayPassOver(end.status)) {
+      progress_(absl::StrCat(what.device, " is not planned with that share: ", end.status.message()));
+    } else if (!end.status.ok()) {
+      return end;
+    }
+  }
+  if (missing->empty()) return {};
+  absl::StatusOr<Cluster> cluster = Known(request);
+  if (!cluster.ok()) return Failed(cluster.status());
+  known = *std::move(cluster);
+  return {};
+}
+
+AttemptEnd Measurement::ProfileShare(const MeasurementRequest& request, const MissingProfile& what,
+                                     const std::string& why) {
+  progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind,
+                         ") with a share of the blocks' width: ", why));
+  const auto device =
+      std::find_if(request.devices.begin(), request.devices.end(),
+                   [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
+  if (device == request.devices.end()) return Failed(absl::InternalError("a profile of an unknown device"));
+  return Profile(request, *device, {what.share, what.micro_batch_sizes});
 }
 
 Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& request) {

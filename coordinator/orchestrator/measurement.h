@@ -12,6 +12,7 @@
 #include "coordinator/orchestrator/link_measurement.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/problem/plan_report.h"
+#include "coordinator/problem/planning_problem.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/job.pb.h"
 #include "runtime/ir/cluster/cluster.h"
@@ -82,6 +83,13 @@ class Measurement {
     std::vector<std::string> usable;
   };
   Shares MeasureShares(const MeasurementRequest& request, const JobConstraints& constraints);
+  // Those with which plans may be faster although something fits without; `known`: all else, to which they are added. A device that cannot
+  // be measured so is passed over.
+  AttemptEnd MeasureFasterShares(const MeasurementRequest& request, const JobConstraints& constraints,
+                                 Cluster& known);
+  // `what` it is one of; `why`: for people.
+  AttemptEnd ProfileShare(const MeasurementRequest& request, const MissingProfile& what,
+                          const std::string& why);
   // What devices do to each other, and their links.
   Result MeasureTogether(const MeasurementRequest& request);
 

@@ -43,6 +43,8 @@ struct Site {
   std::function<double(const std::string& node, bool together, int nth)> layer_seconds =
       [](const std::string& node, bool, int) { return node == "b" ? 0.04 : 0.02; };
   bool takes_turns = true;                           // as agents of this version do
+  bool own_memory = false;                           // of all devices
+  absl::Status share_status;                         // of measuring a share
   std::set<std::string> too_small, whole_too_small;  // for whole blocks alone
   Mutex mutex;
   std::map<std::string, int> profiled ABSL_GUARDED_BY(mutex);
@@ -81,6 +83,8 @@ struct Site {
       times.set_spread(0.01);
     }
     event.mutable_profile()->set_device_kind(node == "b" ? "slow" : "fast");
+    event.mutable_profile()->set_has_own_memory(own_memory);
+    if (task.has_share() && !share_status.ok()) return share_status;
     worker.Say(event);
     return absl::OkStatus();
   }
@@ -340,6 +344,57 @@ TEST_CASE("where nothing fits with one device a unit, shares are measured: even 
   REQUIRE(with_third.end.status.ToString() == "OK");
   REQUIRE(with_third.left_out.size() == 1);
   CHECK(with_third.left_out[0].device == "b/cpu-b");
+}
+
+// Four devices of a host with memory of their own, on which batches are too small for replicas.
+void FourAlikeAccelerators(Site& site) {
+  site.request.devices.clear();
+  for (int d = 0; d < 4; ++d) {
+    site.request.devices.push_back(DeviceOf("a", "tower", "fast", {d}));
+    site.request.devices.back().device.description.name = absl::StrCat("gpu", d);
+  }
+  site.request.training.shape.global_batch_sequences = 4;
+  site.own_memory = true;
+}
+
+TEST_CASE("accelerators of a host are measured with shares of the width though all fits without, once") {
+  Site site;
+  FourAlikeAccelerators(site);
+  const Measurement::Result result = site.Complete();
+  REQUIRE(result.end.status.ToString() == "OK");
+  CHECK(site.Said("with a share of the blocks' width: plans may be faster with it"));
+  JobConstraints constraints = *DecodeConstraints(site.request.spec);
+  constraints.devices.clear();
+  const auto problem = MakeProblem(site.request.training, constraints, result.cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  for (const DeviceCost& device : problem->devices) CHECK_FALSE(device.shares.empty());
+  site.said.clear();
+  REQUIRE(site.Complete().end.status.ok());
+  CHECK_FALSE(site.Said("with a share"));
+}
+
+TEST_CASE("nothing is measured with shares that are not expected to make plans faster") {
+  Site site;
+  FourAlikeAccelerators(site);
+  SECTION("devices whose memory is the host's") { site.own_memory = false; }
+  SECTION("each holds the model and has sequences enough") {
+    site.request.training.shape.global_batch_sequences = 8;
+  }
+  SECTION("what they sum takes longer than what they compute") {
+    site.layer_seconds = [](const std::string&, bool, int) { return 1e-9; };
+  }
+  REQUIRE(site.Complete().end.status.ToString() == "OK");
+  CHECK_FALSE(site.Said("with a share"));
+}
+
+TEST_CASE("a share that cannot be measured is passed over where something fits without") {
+  Site site;
+  FourAlikeAccelerators(site);
+  site.share_status = absl::InternalError("no such kernel");
+  const Measurement::Result result = site.Complete();
+  REQUIRE(result.end.status.ToString() == "OK");
+  CHECK(site.Said("is not planned with that share: "));
+  CHECK(site.Said("no such kernel"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/faster_shares.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_site.h"
 #include "coordinator/predictor/predict.h"
@@ -287,6 +288,40 @@ TEST_CASE(
   CHECK(SharesToMeasure(problem).empty());
   for (DeviceCost& device : problem.devices) device.room.memory = GiB(1);
   CHECK(FitsWithoutSharing(problem));
+}
+
+TEST_CASE("shares that may make plans faster are asked for as far as exchanges leave anything to gain") {
+  PlanningProblem problem = LargeModel({{"a", "a", "a", "a"}, {"b"}});
+  for (DeviceCost& device : problem.devices) {
+    device.room.memory = GiB(1);
+    device.has_own_memory = true;
+  }
+  const auto degrees = [&] {
+    std::set<int> found;
+    for (const WantedShare& wanted : FasterShares(problem)) {
+      CHECK(problem.devices[wanted.device].kind == "a");
+      found.insert(256 / wanted.share.feed_forward.size());
+    }
+    return found;
+  };
+  CHECK(degrees() == std::set<int>{2, 4});
+  // 4 KiB an activation of two micro-batches, some twenty of which a layer exchanges.
+  for (LinkCost& link : problem.links.each()) link = {LinkModel::Line(0, 1e4), LinkModel::Line(0, 1e4)};
+  CHECK(degrees() == std::set<int>{});
+  for (LinkCost& link : problem.links.each()) link = {LinkModel::Line(0, 1e9), LinkModel::Line(0, 1e9)};
+  Measure(problem, FasterShares(problem));
+  CHECK_FALSE(problem.devices[0].shares.empty());
+  for (size_t d = 1; d < 4; ++d) problem.devices[d].shares = problem.devices[0].shares;
+  CHECK(FasterShares(problem).empty());
+  // Replicas have enough to do, of those that hold all of it.
+  for (DeviceCost& device : problem.devices) device.shares.clear();
+  CHECK_FALSE(FasterShares(problem).empty());
+  problem.shape.global_batch_sequences = 10;
+  CHECK(FasterShares(problem).empty());
+  for (DeviceCost& device : problem.devices) device.room.memory = MiB(16);
+  CHECK_FALSE(FasterShares(problem).empty());
+  for (DeviceCost& device : problem.devices) device.has_own_memory = false;
+  CHECK(FasterShares(problem).empty());
 }
 
 TEST_CASE("devices that hold no whole blocks take part in units, and a problem that fits shares nothing") {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/planner/faster_shares.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/problem/cluster_links.h"
@@ -412,6 +413,24 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   return problem;
 }
 
+// One of each kind and share.
+std::vector<MissingProfile> MissingOfShares(const PlanningProblem& problem,
+                                            const std::vector<WantedShare>& shares) {
+  std::vector<MissingProfile> missing;
+  for (const WantedShare& wanted : shares) {
+    const DeviceCost& device = problem.devices[wanted.device];
+    const bool known = std::any_of(missing.begin(), missing.end(), [&](const MissingProfile& other) {
+      return other.device_kind == device.kind && other.share == wanted.share;
+    });
+    if (known) continue;
+    missing.push_back({.device_kind = device.kind,
+                       .device = device.name,
+                       .share = wanted.share,
+                       .micro_batch_sizes = problem.micro_batch_sizes});
+  }
+  return missing;
+}
+
 }  // namespace
 
 const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape) {
@@ -471,20 +490,16 @@ absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const Jo
     if (!device.times.empty() || !device.shares.empty()) needs.usable.push_back(device.name);
   }
   needs.nothing_fits_alone = !FitsWithoutSharing(problem, limits);
-  if (!needs.nothing_fits_alone) return needs;
-  for (const WantedShare& wanted : SharesToMeasure(problem, limits)) {
-    const DeviceCost& device = problem.devices[wanted.device];
-    const bool known =
-        std::any_of(needs.missing.begin(), needs.missing.end(), [&](const MissingProfile& other) {
-          return other.device_kind == device.kind && other.share == wanted.share;
-        });
-    if (known) continue;
-    needs.missing.push_back({.device_kind = device.kind,
-                             .device = device.name,
-                             .share = wanted.share,
-                             .micro_batch_sizes = problem.micro_batch_sizes});
-  }
+  if (needs.nothing_fits_alone) needs.missing = MissingOfShares(problem, SharesToMeasure(problem, limits));
   return needs;
+}
+
+absl::StatusOr<std::vector<MissingProfile>> MissingFasterShares(const TrainingSpec& spec,
+                                                                const JobConstraints& constraints,
+                                                                const Cluster& cluster) {
+  if (constraints.plan) return std::vector<MissingProfile>();
+  ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(spec, constraints, cluster));
+  return MissingOfShares(problem, FasterShares(problem));
 }
 
 }  // namespace medley

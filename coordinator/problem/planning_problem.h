@@ -64,6 +64,12 @@ struct SharingNeeds {
 absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const JobConstraints& constraints,
                                               const Cluster& cluster, const SearchLimits& limits = {});
 
+// Shares of the width with which plans may be faster although something fits without (coordinator/planner/faster_shares.h), of a cluster
+// of which MakeProblem misses nothing; none where a plan is pinned. One entry a kind and share. Errors as MakeProblem.
+absl::StatusOr<std::vector<MissingProfile>> MissingFasterShares(const TrainingSpec& spec,
+                                                                const JobConstraints& constraints,
+                                                                const Cluster& cluster);
+
 // The problem of planning `spec` on the allowed devices of `cluster`. Whether nodes are alive and devices
 // free is not looked at: give those that may be used.
 //
