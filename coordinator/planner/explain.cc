@@ -39,6 +39,9 @@ std::string DescribeProtection(MessageProtection protection) {
   return "";
 }
 
+// Of more devices steps of plans that are not taken are not simulated once more, which takes minutes where no rank stands for others.
+constexpr size_t kMostPortrayed = 2048;
+
 // How one step of a plan passes.
 struct Portrait {
   StepPrediction prediction;
@@ -463,7 +466,7 @@ absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, co
     }
     rejected.description = alternative.description;
     rejected.step_seconds = alternative.plan->step_seconds;
-    if (few) {
+    if (problem.devices.size() <= kMostPortrayed) {
       ASSIGN_OR_RETURN(const Portrait other, PortraitOf(problem, alternative.plan->plan));
       rejected.why_slower = WhySlower(problem, other, explanation.step_seconds);
     } else {

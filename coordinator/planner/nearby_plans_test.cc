@@ -174,6 +174,9 @@ TEST_CASE("a plan is held against those next to it, whether devices are few or m
     REQUIRE(chosen.status().ToString() == "OK");
     const absl::StatusOr<Explanation> explanation = ExplainAndCompare(problem, chosen->plan);
     REQUIRE(explanation.status().ToString() == "OK");
+    // By what its busiest device or its longest sums or messages take, of many devices, too.
+    for (const Explanation::Rejected& rejected : explanation->rejected)
+      CHECK_THAT(rejected.why_slower, !Catch::Contains("a step would take"));
     const auto has = [&](PlanKind kind) {
       return std::any_of(explanation->rejected.begin(), explanation->rejected.end(),
                          [&](const Explanation::Rejected& rejected) {
