@@ -110,12 +110,6 @@ MemoryShortage LeastShortage(SearchTables& tables, int min_stages, int max_stage
   return least.device_class < 0 ? MemoryShortage() : least;
 }
 
-std::string DescribeLimit(const DeviceRoom& room) {
-  const std::string memory = FormatBytes(room.memory);
-  if (room.largest_buffer == Bytes{0}) return memory;
-  return absl::StrCat(memory, ", ", FormatBytes(room.largest_buffer), " in one buffer");
-}
-
 std::string DescribeShortage(const SearchTables& tables, const MemoryShortage& shortage) {
   if (shortage.device_class < 0 || shortage.bytes <= 0) {
     return absl::StrCat("no plan of this kind: ", tables.problem().devices.size(), " devices, ",

@@ -21,9 +21,6 @@ struct MemoryShortage {
 // counted as saved.
 MemoryShortage LeastShortage(SearchTables& tables, int min_stages, int max_stages);
 
-// "16.0 GiB", or where buffers have a limit "16.0 GiB, 4.0 GiB in one buffer".
-std::string DescribeLimit(const DeviceRoom& room);
-
 // Why no plan fits, for people: how much memory the best attempt lacks, and on which device.
 std::string DescribeShortage(const SearchTables& tables, const MemoryShortage& shortage);
 

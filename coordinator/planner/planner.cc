@@ -11,6 +11,7 @@
 #include "coordinator/planner/chosen_sharding.h"
 #include "coordinator/planner/classes/class_fit.h"
 #include "coordinator/planner/classes/class_planner.h"
+#include "coordinator/planner/classes/class_shortage.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/techniques/memory_saving.h"
@@ -127,7 +128,13 @@ bool IsPlannedByClasses(const PlanningProblem& problem) {
 }
 
 absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
-  if (IsPlannedByClasses(problem)) return ChooseByClasses(problem, limits);
+  if (IsPlannedByClasses(problem)) {
+    absl::StatusOr<ChosenPlan> chosen = ChooseByClasses(problem, limits);
+    // Of limits to devices NothingAllowed tells.
+    if (absl::IsResourceExhausted(chosen.status()) && !problem.constraints.limit_devices())
+      return absl::ResourceExhaustedError(WhyNoneByClasses(problem, limits.stop));
+    return chosen;
+  }
   absl::StatusOr<ChosenPlan> chosen = ChooseWithoutSharing(problem, limits);
   if (absl::IsResourceExhausted(chosen.status()) || absl::IsDeadlineExceeded(chosen.status())) {
     chosen = ChooseWayOut(problem, chosen.status(), limits);

@@ -1,6 +1,8 @@
 #pragma once
 #include <atomic>
+#include <optional>
 
+#include "coordinator/planner/classes/stage_table.h"
 #include "coordinator/predictor/cost_model.h"
 
 namespace medley {
@@ -16,5 +18,30 @@ namespace medley {
 // `problem` must be valid (CheckProblem). `stop`, looked at often if it is not null: once it is true, anything. Pure.
 bool FitsByClasses(const PlanningProblem& problem, int degree, bool saves,
                    const std::atomic<bool>* stop = nullptr);
+
+// The same of units of any number of devices that was measured, with whatever the problem allows to save memory.
+bool FitsInMeasuredUnits(const PlanningProblem& problem, const std::atomic<bool>* stop = nullptr);
+
+// How routes come nearest to fitting, of those that FitsInMeasuredUnits looks at.
+struct NearestFit {
+  // That each of their devices would have to have more for them to fit; at most 0: they fit.
+  Bytes lacking;
+  int device_class = 0;  // DeviceClassesOf, of the stage that lacks most
+  int degree = 1;        // of all stages
+  int routes = 1;
+  int stages = 0;  // of each route
+  // That lacks most, with what it needs least by. Its kind is one of a table of all classes with that degree alone, whose
+  // least_routes are `routes`.
+  StageForm stage;
+};
+
+// Those that lack least, to a thousandth of it. None: no device was measured, the constraints allow none, or it was stopped.
+std::optional<NearestFit> NearestByClasses(const PlanningProblem& problem,
+                                           const std::atomic<bool>* stop = nullptr);
+
+// The fewest more devices of the class and in units of the degree of `nearest` with which routes fit, at most as many as there are of
+// all; none: so many are not enough.
+std::optional<int> MoreDevicesToFit(const PlanningProblem& problem, const NearestFit& nearest,
+                                    const std::atomic<bool>* stop = nullptr);
 
 }  // namespace medley

@@ -103,16 +103,8 @@ class Planning {
     if (!found_any() && stopped())
       return absl::CancelledError("planning was stopped before it had found a plan");
     if (!found_any()) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
-          " classes fits their memory",
-          problem_.constraints.limit_devices() ? " and the limits to devices" : "",
-          ", whichever of the measured degrees of tensor parallelism stages have and whatever they recompute",
-          may_home ? ", nor with layers in host memory"
-          : keeps_batches_
-              ? ", and gpipe keeps all micro-batches of a step: allow one_forward_one_backward in "
-                "constraints.schedules"
-              : "; layers in host memory are not allowed, or no device's copies are measured"));
+      return absl::ResourceExhaustedError(absl::StrCat("planning by classes found no plan of ",
+                                                       problem_.devices.size(), " devices that fits"));
     }
     best_.named_step_seconds = best_.step_seconds;
     if (problem_.constraints.synthesised_orders) {

@@ -15,8 +15,8 @@ namespace medley {
 //
 // `problem` must be valid (CheckProblem), its devices on processors of their own.
 // `stop`, looked at often if it is not null: once it is true the best plan found so far is given.
-// ResourceExhausted: nothing of that kind fits the memory and what the constraints allow. Cancelled: it was stopped
-// before any plan was found.
+// ResourceExhausted: nothing of that kind fits the memory and what the constraints allow; class_shortage.h says why. Cancelled: it was
+// stopped before any plan was found.
 absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem,
                                           const std::atomic<bool>* stop = nullptr);
 

@@ -642,9 +642,9 @@ TEST_CASE("layers live in host memory only where that is allowed, measured, and 
   CHECK(absl::IsResourceExhausted(PlanByClasses(problem).status()));
   problem = TooManyLayers(1e7);
   for (DeviceCost& device : problem.devices) device.host_memory = MiB(2);
-  const absl::Status status = PlanByClasses(problem).status();
+  const absl::Status status = ChoosePlan(problem).status();
   CHECK(absl::IsResourceExhausted(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("layers in host memory"));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("with more host memory than the 2.0 MiB that "));
 }
 
 // Twenty devices near each other and four of another kind, far from them but not from each other.
@@ -729,6 +729,13 @@ TEST_CASE("nothing that fits is said so") {
   const absl::Status status = PlanByClasses(problem).status();
   CHECK(absl::IsResourceExhausted(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("18 devices"));
+  const absl::Status refused = ChoosePlan(problem).status();
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("no plan fits the memory of 18 devices in ") &&
+                                                 Catch::Contains("; of 16.0 KiB it needs ") &&
+                                                 Catch::Contains(" more memory on every device"));
+  problem.constraints.most_devices = 5;
+  CHECK(ChoosePlan(problem).status().message() == "no plan fits on what constraints.most_devices allows, 5");
 }
 
 TEST_CASE("the master finds how many routes of each shape do the most") {

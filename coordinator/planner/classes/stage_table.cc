@@ -1,6 +1,7 @@
 #include "coordinator/planner/classes/stage_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "coordinator/planner/classes/host_layers.h"
@@ -386,12 +387,43 @@ StageKeeping StageTable::KeepingOf(const StageForm& stage) {
 }
 
 bool StageTable::Fits(const StageForm& stage) {
-  const StageKind& kind = kinds_[stage.kind];
   const RankMemory memory = MemoryOf(stage);
-  // Of layers that live there MayLiveOnHost asks.
-  const bool has_room_on_host = stage.saving.window_layers > 0 || kind.host_memory == Bytes{0} ||
-                                memory.host <= kind.host_memory || scope_.of_bounds;
-  return has_room_on_host && medley::Fits(memory, kind.room);
+  return HasRoomOnHost(stage, memory) && medley::Fits(memory, kinds_[stage.kind].room);
+}
+
+// For what forwards keep there; of layers that live there MayLiveOnHost asks.
+bool StageTable::HasRoomOnHost(const StageForm& stage, const RankMemory& memory) const {
+  const Bytes host_memory = kinds_[stage.kind].host_memory;
+  return stage.saving.window_layers > 0 || host_memory == Bytes{0} || memory.host <= host_memory ||
+         scope_.of_bounds;
+}
+
+bool StageTable::MaySave(const StageForm& stage) {
+  if (!Saves(stage.saving, stage)) return false;
+  if (stage.saving.window_layers > 0) return scope_.layers_on_hosts && MayLiveOnHost(stage);
+  return stage.saving.activations_home == ActivationsHome::kDevice || HasRoomOnHost(stage, MemoryOf(stage));
+}
+
+Bytes StageTable::ShortageOf(const StageForm& stage) {
+  const RankMemory memory = MemoryOf(stage);
+  return memory.total() - LeftFor(memory, kinds_[stage.kind].room);
+}
+
+StageShortage StageTable::LeastShortage(StageForm stage) {
+  StageShortage least = {.bytes = {std::numeric_limits<int64_t>::max()}};
+  const auto consider = [&](const UnitSaving& saving) {
+    stage.saving = saving;
+    if (!MaySave(stage)) return;
+    const Bytes bytes = ShortageOf(stage);
+    if (bytes < least.bytes) least = {bytes, saving};
+  };
+  for (UnitSaving saving : kinds_[stage.kind].ways[stage.size]) {
+    consider(saving);
+    if (!scope_.layers_on_hosts || saving.activations_home == ActivationsHome::kHost) continue;
+    saving.window_layers = kFewestWindows;
+    consider(saving);
+  }
+  return least;
 }
 
 // With parameters and gradients of each layer there, and two moments of what it carries.

@@ -87,6 +87,12 @@ struct StageKeeping {
   double kept_bytes = 0, deferred_bytes = 0, limit_bytes = 0;
 };
 
+// What a stage lacks of the memory of each of its devices, doing what it needs least with; below 0: left.
+struct StageShortage {
+  Bytes bytes;
+  UnitSaving saving;
+};
+
 // The schedule that plans are made for: 1F1B, or GPipe where that is not allowed.
 Schedule ScheduleByClasses(const PlanConstraints& constraints);
 
@@ -171,6 +177,14 @@ class StageTable {
   // Has it do that; false, and it is as it was, if nothing fits.
   bool FitWithLeast(StageForm& stage);
 
+  // Whether its place and its host let a stage do what it says to need less memory.
+  bool MaySave(const StageForm& stage);
+  // How much more memory its first rank's device would have to have for it to fit so; below 0: what is left. A buffer that is too
+  // large counts with what is too much of it, which more memory does not mend.
+  Bytes ShortageOf(const StageForm& stage);
+  // Of whatever it may do, with the fewest windows where layers may live on hosts.
+  StageShortage LeastShortage(StageForm stage);
+
  private:
   void AddKind(int device_class, int degree);
   void AddPasses(StageKind& kind, const DeviceCost& cost, bool by_rows) const;
@@ -183,6 +197,7 @@ class StageTable {
   // Of the first rank, with its share of the optimizer's state.
   RankMemory MemoryOf(const StageForm& stage);
   bool Fits(const StageForm& stage);
+  bool HasRoomOnHost(const StageForm& stage, const RankMemory& memory) const;
   bool MayLiveOnHost(const StageForm& stage) const;
   // The most windows that fit; 0: not even the fewest, or its layers may not live there.
   int MostWindows(StageForm stage);

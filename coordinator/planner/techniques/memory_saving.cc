@@ -139,6 +139,12 @@ Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers) {
   return {layers * elements * (2 * SizeOf(Dtype::kF32).value + kOptimizerBytes)};
 }
 
+std::string DescribeLimit(const DeviceRoom& room) {
+  const std::string memory = FormatBytes(room.memory);
+  if (room.largest_buffer == Bytes{0}) return memory;
+  return absl::StrCat(memory, ", ", FormatBytes(room.largest_buffer), " in one buffer");
+}
+
 void UnitSaving::Set(Unit& unit) const {
   unit.recompute = recompute;
   unit.window_layers = window_layers;

@@ -52,6 +52,9 @@ constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
 // all of their optimizer's state.
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers);
 
+// "16.0 GiB", or where buffers have a limit "16.0 GiB, 4.0 GiB in one buffer".
+std::string DescribeLimit(const DeviceRoom& room);
+
 // Whether copies between host memory and the device have been measured.
 inline bool CopiesAreMeasured(const DeviceCost& device) {
   return device.fetch_bytes_per_second > 0 && device.store_bytes_per_second > 0;
