@@ -362,21 +362,27 @@ std::string FormatProfiled(const v1::ListNodesResponse& nodes, size_t columns) {
 }
 
 std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns) {
-  Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "JOB"}};
+  constexpr size_t kSiteColumn = 6;
+  Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "SITE", "JOB"}};
   for (const v1::Node& node : nodes.nodes()) {
     const std::string alive = !node.alive()            ? absl::StrCat("lost ", Printable(node.status()))
                               : !node.drained()        ? "alive"
                               : node.jobs().size() > 0 ? "draining"
                                                        : "drained";
     if (node.devices().empty())
-      rows.push_back({absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive, ""});
+      rows.push_back(
+          {absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive, Printable(node.site()), ""});
     for (const v1::Device& device : node.devices()) {
       const auto job = node.jobs().find(device.name());
       rows.push_back({Printable(absl::StrCat(node.name(), "/", device.name())), Printable(device.backend()),
                       Printable(device.variant()), absl::StrJoin(device.cores(), " "),
-                      FormatSize(device.memory_bytes()), alive,
+                      FormatSize(device.memory_bytes()), alive, Printable(node.site()),
                       job == node.jobs().end() ? "" : Printable(job->second)});
     }
+  }
+  if (std::all_of(nodes.nodes().begin(), nodes.nodes().end(),
+                  [](const v1::Node& node) { return node.site().empty(); })) {
+    for (std::vector<std::string>& row : rows) row.erase(row.begin() + kSiteColumn);
   }
   return absl::StrCat(FormatTable(rows, columns), FormatProfiled(nodes, columns));
 }

@@ -136,6 +136,9 @@ TEST_CASE("nodes are listed device by device with their jobs") {
   const std::string text = FormatNodes(nodes);
   CHECK(text.find("a/cpu0  cpu               0 1    1.0 GiB  alive  bible-1\n") != std::string::npos);
   CHECK(text.find("gone/-") != std::string::npos);
+  CHECK_THAT(text, !Catch::Contains("SITE"));
+  nodes.mutable_nodes(0)->set_site("north");
+  CHECK_THAT(FormatNodes(nodes), Catch::Contains("SITE") && Catch::Contains("  alive  north  bible-1\n"));
 }
 
 TEST_CASE("validations stand beside the step that they followed") {

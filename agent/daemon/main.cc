@@ -137,6 +137,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   v1::Node node;
   node.set_name(config.name());
   node.set_host(MachineIdentity());
+  node.set_site(config.site());
   node.set_host_memory_bytes(config.has_host_memory_bytes()
                                  ? config.host_memory_bytes()
                                  : static_cast<uint64_t>(OfferedHostMemory().value));

@@ -117,6 +117,7 @@ absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& devic
                                    candidate,
                                    description.host_memory,
                                    description.network_cards,
+                                   description.site,
                                    description.message_protection,
                                    description.protects_messages};
     }

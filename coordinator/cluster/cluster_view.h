@@ -24,6 +24,7 @@ struct NodeDescription {
   std::vector<ClusterDevice> devices;  // names unique
   Bytes host_memory;                   // ClusterNode::host_memory
   int network_cards = 0;               // ClusterNode::network_cards
+  std::string site;                    // ClusterNode::site
   // The least that its agent accepts, and whether it knows of protected messages at all.
   MessageProtection message_protection = MessageProtection::kNone;
   bool protects_messages = false;
@@ -53,6 +54,7 @@ struct ClusterDeviceLocation {
   ClusterDevice device;
   Bytes host_memory;      // ClusterNode::host_memory
   int network_cards = 0;  // ClusterNode::network_cards
+  std::string site;       // ClusterNode::site
   // As of NodeDescription.
   MessageProtection message_protection = MessageProtection::kNone;
   bool protects_messages = false;

@@ -111,6 +111,19 @@ TEST_CASE("a node under a live one's name changes nothing") {
   CHECK(view.Renew("b", 1, At(6)).ok());
 }
 
+TEST_CASE("a device is at the site that its node's newest agent says") {
+  ClusterView view;
+  NodeDescription node = NodeWith("a", 1, {"cpu0"});
+  for (const char* site : {"north", "south", ""}) {
+    CAPTURE(site);
+    node.site = site;
+    REQUIRE(view.Register(node, At(0)).ok());
+    CHECK(view.Find("a/cpu0")->site == site);
+    CHECK(view.Nodes(At(0))[0].description.site == site);
+    ++node.incarnation;
+  }
+}
+
 TEST_CASE("a device is found with the agent that has it") {
   const ClusterView view = TwoNodes();
   const auto found = view.Find("b/cpu1");

@@ -76,16 +76,16 @@ absl::Status AddLinks(const LinkTable& table, const std::vector<ClusterDeviceLoc
   if (devices.size() <= kMostDevicesByLink) return ForEach(table, devices, add_itself);
   std::vector<std::string> machines;
   for (const ClusterDeviceLocation& device : devices) machines.push_back(MachineOf(device));
-  std::map<std::tuple<bool, absl::string_view, absl::string_view>, Group> groups;
+  std::map<std::tuple<LinkLevel, absl::string_view, absl::string_view>, Group> groups;
   const auto group_of = [&](int a, int b) -> Group& {
-    const bool within = machines[a] == machines[b];
+    const LinkLevel level = machines[a] == machines[b]           ? LinkLevel::kNode
+                            : devices[a].site == devices[b].site ? LinkLevel::kSite
+                                                                 : LinkLevel::kSites;
     const absl::string_view a_kind = devices[a].device.kind, b_kind = devices[b].device.kind;
     const auto [first, second] = std::minmax({a_kind, b_kind});
-    const auto [group, is_new] = groups.try_emplace({within, first, second});
+    const auto [group, is_new] = groups.try_emplace({level, first, second});
     if (is_new) {
-      group->second.of = {.level = within ? LinkLevel::kNode : LinkLevel::kSite,
-                          .a_kind = std::string(first),
-                          .b_kind = std::string(second)};
+      group->second.of = {.level = level, .a_kind = std::string(first), .b_kind = std::string(second)};
     }
     return group->second;
   };

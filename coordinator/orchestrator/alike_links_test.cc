@@ -49,7 +49,7 @@ Cluster NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
   Cluster cluster;
   for (const ClusterDeviceLocation& device : devices) {
     if (cluster.nodes.empty() || cluster.nodes.back().name != device.node)
-      cluster.nodes.push_back({.name = device.node, .host = device.host});
+      cluster.nodes.push_back({.name = device.node, .host = device.host, .site = device.site});
     cluster.nodes.back().devices.push_back(device.device);
   }
   return cluster;
@@ -100,6 +100,30 @@ TEST_CASE("links of many devices that are alike are one class, and those that ar
   CHECK(RateOf(links, 6, 8) == Approx(1e9).epsilon(0.1));
   CHECK(RateOf(links, 6, 7) == Approx(1e11));
   CHECK(RateOf(links, 6, 38) == Approx(5e8).epsilon(0.1));
+}
+
+TEST_CASE("links of many devices are a class on one machine, another within sites and another between them") {
+  std::vector<ClusterDeviceLocation> devices = Devices(20);
+  const auto is_north = [](int node) { return node < 10; };
+  for (int d = 0; d < 40; ++d) devices[d].site = is_north(d / 2) ? "north" : "south";
+  Cluster cluster = NodesOf(devices);
+  const auto rate = [&](int a, int b) {
+    return a == b ? 1e11 : Scattered(is_north(a) == is_north(b) ? 1e9 : 1e8, a, b);
+  };
+  REQUIRE(AddLinks(Measured(devices, rate), devices, cluster).ok());
+  CHECK(cluster.links.empty());
+  std::map<LinkLevel, int> classes;
+  for (const ClusterLinkClass& link : cluster.link_classes) ++classes[link.level];
+  // On one machine of kind a, and of b; the only node of kind b has no other of it, at its site or elsewhere.
+  CHECK(classes ==
+        std::map<LinkLevel, int>{{LinkLevel::kNode, 2}, {LinkLevel::kSite, 2}, {LinkLevel::kSites, 2}});
+  const DeviceLinks links = LinksIn(cluster);
+  CHECK(links.ends() == 3);  // kind a at each site, and kind b
+  CHECK(RateOf(links, 0, 1) == Approx(1e11));
+  CHECK(RateOf(links, 0, 2) == Approx(1e9).epsilon(0.1));
+  CHECK(RateOf(links, 20, 38) == Approx(1e9).epsilon(0.1));
+  CHECK(RateOf(links, 0, 20) == Approx(1e8).epsilon(0.1));
+  CHECK(RateOf(links, 0, 38) == Approx(1e8).epsilon(0.1));
 }
 
 TEST_CASE("links found by their places are those found by their names") {

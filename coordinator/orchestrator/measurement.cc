@@ -44,6 +44,7 @@ Cluster NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
     node.name = location.node;
     node.host = location.host;
     node.host_memory = location.host_memory;
+    node.site = location.site;
     node.network_cards = location.network_cards;
     node.devices.push_back(location.device);
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/fake_agents.h"
 #include "coordinator/orchestrator/slowdown_measurement.h"
+#include "coordinator/predictor/shared_ways.h"
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/mutex.h"
@@ -197,6 +198,22 @@ TEST_CASE("devices count as slowing each other down as far as rounds are sure of
     CHECK(FactorOf(some).factor == Approx(1.5).epsilon(0.12));
   }
   CHECK(wrong < 10);
+}
+
+TEST_CASE("what is planned for has the sites of its nodes") {
+  Site site;
+  site.request.devices[2].site = "south";
+  const Measurement::Result result = site.Complete();
+  REQUIRE(result.end.status.ToString() == "OK");
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(site.request.training, {}, result.cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[0].site == problem->devices[1].site);
+  CHECK(problem->devices[0].site != problem->devices[2].site);
+  const SharedWays ways(*problem);
+  REQUIRE(ways.sites() == 2);
+  CHECK(ways.SiteOf(0) == ways.SiteOf(1));
+  CHECK(ways.SiteOf(0) != ways.SiteOf(2));
+  for (const int device : {0, 2}) CHECK(ways.BytesPerSecondOfSite(ways.SiteOf(device)) == Approx(1e9));
 }
 
 TEST_CASE("emulated devices and those that share a core are not measured together") {

@@ -438,6 +438,30 @@ TEST_CASE("an exported cluster of many devices has classes of links that are ali
   for (const v1::LinkClass& link : exported->link_classes()) CHECK(link.bytes_per_second() == Approx(1e9));
 }
 
+TEST_CASE("an exported cluster has the site that a node's newest agent says, and links by it") {
+  OrchestratorSite site;
+  const auto at = [&](v1::RegisterRequest node, const std::string& where) {
+    node.mutable_node()->set_site(where);
+    site.Register(node);
+  };
+  at(FakeNode("a", 9), "north");
+  at(FakeNode("b", 9), "north");
+  REQUIRE(site.orchestrator->MeasureLinks({}).ok());
+  const auto check = [&](const std::string& where, v1::LinkLevel level) {
+    const absl::StatusOr<v1::ClusterSpec> exported = site.orchestrator->ExportCluster();
+    REQUIRE(exported.ok());
+    REQUIRE(exported->nodes_size() == 2);
+    CHECK(exported->nodes(0).site() == "north");
+    CHECK(exported->nodes(1).site() == where);
+    std::set<int> levels;
+    for (const v1::LinkClass& link : exported->link_classes()) levels.insert(link.level());
+    CHECK(levels == std::set<int>{v1::LINK_LEVEL_NODE, level});
+  };
+  check("north", v1::LINK_LEVEL_SITE);
+  at(FakeNode("b", 9, /*incarnation=*/2), "south");
+  check("south", v1::LINK_LEVEL_SITES);
+}
+
 std::vector<std::string> NamesOf(const Orchestrator::KnownLinks& links) {
   std::vector<std::string> names;
   for (const ClusterDeviceLocation& device : links.devices) names.push_back(FullName(device));

@@ -295,6 +295,9 @@ TEST_CASE("what a request's rules refuse is INVALID_ARGUMENT with the field, and
 
   CheckRefused(site.Try(&v1::Registry::Stub::Register, v1::RegisterRequest()), Code::INVALID_ARGUMENT,
                {"node"});
+  v1::RegisterRequest elsewhere = FakeNode("a");
+  elsewhere.mutable_node()->set_site(std::string(129, 'x'));
+  CheckRefused(site.Try(&v1::Registry::Stub::Register, elsewhere), Code::INVALID_ARGUMENT, {"site", "128"});
   CheckRefused(site.Try(&v1::Registry::Stub::Renew, v1::RenewRequest()), Code::INVALID_ARGUMENT, {"node"});
   CheckRefused(site.Try(&v1::Registry::Stub::Deregister, v1::DeregisterRequest()), Code::INVALID_ARGUMENT,
                {"node"});

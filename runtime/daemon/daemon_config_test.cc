@@ -27,7 +27,7 @@ TEST_CASE("each field of a daemon's configuration may be a variable, which goes 
   REQUIRE(Read(file,
                {"PATH=/bin", "MEDLEY_AGENT_NAME=n-1", "MEDLEY_AGENT_LISTEN_ADDRESS=[::]:7071",
                 "MEDLEY_AGENT_LOG_LEVEL=debug", "MEDLEY_AGENT_HOST_MEMORY_BYTES=4GiB",
-                "MEDLEY_AGENT_NETWORK_DEVICES=[eth0, ib0]",
+                "MEDLEY_AGENT_SITE=hall 2", "MEDLEY_AGENT_NETWORK_DEVICES=[eth0, ib0]",
                 "MEDLEY_AGENT_DEVICES=[{name: cuda0, backend: cuda, variant: \"0\"}]"},
                &config)
               .ToString() == "OK");
@@ -37,6 +37,7 @@ TEST_CASE("each field of a daemon's configuration may be a variable, which goes 
   CHECK(config.listen_address() == "[::]:7071");
   CHECK(config.log_level() == v1::LOG_LEVEL_DEBUG);
   CHECK(config.host_memory_bytes() == 4ULL << 30);
+  CHECK(config.site() == "hall 2");
   REQUIRE(config.network_devices_size() == 2);
   CHECK(config.network_devices(1) == "ib0");
   REQUIRE(config.devices_size() == 1);
@@ -62,6 +63,8 @@ TEST_CASE("a variable that is wrong is refused by its name") {
              Catch::StartsWith("MEDLEY_AGENT_NETWORK_CARDS=two: network_cards: "));
   CHECK_THAT(Refusal("", {"MEDLEY_AGENT_NETWORK_CARDS=65"}),
              Catch::StartsWith("MEDLEY_AGENT_NETWORK_CARDS=65: network_cards: 65 is not in "));
+  const std::string site = "MEDLEY_AGENT_SITE=" + std::string(129, 's');
+  CHECK_THAT(Refusal("", {site.c_str()}), Catch::Contains("site: ") && Catch::Contains("128"));
 }
 
 TEST_CASE(
