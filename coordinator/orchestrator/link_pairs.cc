@@ -49,11 +49,16 @@ std::string NetworkOf(const std::string& agent_address) {
   return dot == absl::string_view::npos ? "" : std::string(host.substr(dot + 1));
 }
 
+std::string EndOfClass(const ClusterDeviceLocation& device) {
+  return absl::StrCat(NetworkOf(device.agent_address), device.site.empty() ? "" : " at ", device.site, " ",
+                      device.device.kind);
+}
+
 std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
   const bool inside = MachineOf(a) == MachineOf(b);
   const auto end = [&](const ClusterDeviceLocation& device) {
     const std::vector<int>& cores = device.device.description.cores;
-    if (!inside) return absl::StrCat(NetworkOf(device.agent_address), " ", device.device.kind);
+    if (!inside) return EndOfClass(device);
     if (cores.empty()) return device.device.kind;
     return absl::StrCat(device.device.kind, " on cores ", absl::StrJoin(cores, ","));
   };

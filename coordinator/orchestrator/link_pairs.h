@@ -32,11 +32,14 @@ std::string MachineOf(const ClusterDeviceLocation& device);
 // Links of one class are expected to be alike although they join other nodes: where there are many, a few are measured
 // for all (link_samples.h).
 //
-// Between two machines: devices of the same two kinds, in the same two networks. On one machine: devices of the same two
-// kinds, those on a CPU's cores also of the same cores.
+// Between two machines: devices of the same two kinds, in the same two networks and at the same two sites. On one machine: devices
+// of the same two kinds, those on a CPU's cores also of the same cores.
 //
 // Symmetric, for people, at most 1024 characters.
 std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
+
+// What the class of a link between machines says of a device at one end: its network, its node's site and its kind.
+std::string EndOfClass(const ClusterDeviceLocation& device);
 
 // The network of a node, by what its agent's address ("host:port") says: the first 24 bits of an IPv4 address, the first
 // 64 of an IPv6 address, a name's domain. Empty: a name without a domain.

@@ -68,6 +68,11 @@ TEST_CASE(
   c.agent_address = "10.1.3.99:7";
   CHECK(LinkClass(a, c) == LinkClass(c, b));
   CHECK(LinkClass(a, c) != LinkClass(a, b));
+  c.agent_address = "10.1.2.99:7";
+  a.site = b.site = "north", c.site = "south";
+  CHECK(LinkClass(a, b) == "between machines: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at north h100");
+  CHECK(LinkClass(a, c) == LinkClass(c, b));
+  CHECK(LinkClass(a, c) != LinkClass(a, b));
 }
 
 TEST_CASE("inside machines, links of the same kinds and the same cores are of one class") {

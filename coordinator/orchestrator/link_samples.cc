@@ -69,11 +69,11 @@ void PairAcross(const std::vector<int>& many, const std::vector<int>& few, const
 // for the others.
 void AddBetween(const std::vector<ClusterDeviceLocation>& devices, Candidates& candidates) {
   std::set<std::pair<std::string, std::string>> seen;
-  std::map<std::pair<std::string, std::string>, std::vector<int>> ends;  // by network and kind
+  std::map<std::string, std::vector<int>> ends;  // by EndOfClass
   for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
     const ClusterDeviceLocation& device = devices[d];
     if (!seen.emplace(device.node, device.device.kind).second) continue;
-    ends[{NetworkOf(device.agent_address), device.device.kind}].push_back(d);
+    ends[EndOfClass(device)].push_back(d);
   }
   for (auto& [alike, members] : ends) Mix(members);
   for (auto first = ends.begin(); first != ends.end(); ++first) {

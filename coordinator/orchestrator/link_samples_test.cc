@@ -182,6 +182,20 @@ TEST_CASE("measuring takes time by pairs of classes, and every pair has a link a
   CHECK(wrong == 0);
 }
 
+TEST_CASE("links within sites and between them are measured apart, though all are in one network") {
+  std::vector<ClusterDeviceLocation> devices = Machines(80);
+  for (int d = 0; d < 80; ++d) devices[d].site = d < 40 ? "north" : "south";
+  LinkTable table({});
+  const auto speed = [](int a, int b) { return a / 40 == b / 40 ? 1e10 : 1e8; };
+  CHECK(MeasureAll(devices, speed, table) == 3 * LinkTable::kFewestSamples);
+  int wrong = 0;
+  table.ForEachPlaceAmong(devices, [&](int first, int second, const v1::LinkProfile& link) {
+    if (link.bytes_per_second() != speed(first, second)) ++wrong;
+    return true;
+  });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("what is taken for others says so, with how many were measured; the middle one stands for them") {
   const auto devices = Machines(12);
   LinkTable table({});

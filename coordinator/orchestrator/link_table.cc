@@ -146,7 +146,7 @@ void LinkTable::ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
   }
 }
 
-// Kinds are of nodes, and classes between machines of networks and kinds of devices: what makes a pair's name differs between few
+// Kinds are of nodes, and classes between machines of networks, sites and kinds of devices: what makes a pair's name differs between few
 // devices, and is numbered.
 void LinkTable::ForEachPlaceAmong(const std::vector<ClusterDeviceLocation>& devices,
                                   const EachPlace& each) const {
@@ -155,7 +155,7 @@ void LinkTable::ForEachPlaceAmong(const std::vector<ClusterDeviceLocation>& devi
   for (const ClusterDeviceLocation& device : devices) {
     machine_of.push_back(machines.Of(MachineOf(device)));
     node_of.push_back(nodes.Of(device.node));
-    end_of.push_back(ends.Of(absl::StrCat(NetworkOf(device.agent_address), " ", device.device.kind)));
+    end_of.push_back(ends.Of(EndOfClass(device)));
   }
   const auto pair_of = [](int64_t a, int64_t b) { return a << 32 | b; };
   std::unordered_set<int64_t> measured;  // nodes, between which there may be kinds that are
