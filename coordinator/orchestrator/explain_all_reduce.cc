@@ -40,11 +40,14 @@ absl::StatusOr<PlanningProblem> ProblemOf(const std::vector<ClusterDeviceLocatio
   const size_t count = devices.size();
   PlanningProblem problem;
   problem.links = DeviceLinks(static_cast<int>(count));
-  std::map<std::string, int> machines;
+  std::map<std::string, int> machines, sites;
+  std::map<int, int> cards;  // by machine, the most that one of its nodes says, as plans have it
   for (size_t i = 0; i < count; ++i) {
     DeviceCost& device = problem.devices.emplace_back();
     device.name = FullName(devices[i]);
     device.host = machines.emplace(MachineOf(devices[i]), static_cast<int>(machines.size())).first->second;
+    device.site = sites.emplace(devices[i].site, static_cast<int>(sites.size())).first->second;
+    cards[device.host] = std::max(cards[device.host], devices[i].network_cards);
     for (size_t j = 0; j < i; ++j) {
       const std::optional<v1::LinkProfile> link = links.Between(devices[i], devices[j]);
       if (!link) {
@@ -55,6 +58,7 @@ absl::StatusOr<PlanningProblem> ProblemOf(const std::vector<ClusterDeviceLocatio
       ASSIGN_OR_RETURN(problem.links.Mutable(static_cast<int>(i), static_cast<int>(j)), DecodeLink(*link));
     }
   }
+  for (DeviceCost& device : problem.devices) device.network_cards = cards[device.host];
   return problem;
 }
 
