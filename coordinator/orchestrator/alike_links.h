@@ -12,8 +12,9 @@ inline constexpr int kMostDevicesByLink = 16;
 
 // Adds what is known of the links between `devices` to `cluster`, which has their nodes. Of more than kMostDevicesByLink those
 // between devices of the same two kinds, on one machine, on two of one site or at two sites, are one class, as the middle one by
-// bandwidth, as far as they are alike (AreAlike): a list of all pairs would be as long as the square of the devices, and the planner could not tell that
-// devices may change places. Those that are not alike are added by themselves. Errors: those of DecodeClusterLink, naming the pair.
+// bandwidth, as far as they are alike (AreAlike): a list of all pairs would be as long as the square of the devices, and the
+// planner could not tell that devices may change places. Those that are not alike are added by themselves. Errors: those of
+// DecodeClusterLink, naming the pair.
 absl::Status AddLinks(const LinkTable& table, const std::vector<ClusterDeviceLocation>& devices,
                       Cluster& cluster);
 
