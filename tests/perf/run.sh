@@ -4,8 +4,9 @@
 #   tests/perf/run.sh heterogeneity   unlike devices of several kinds, one job: efficiency, what could be, and predictions;
 #                                     --groups, --only: parts of it; --with-load: beside a busy process
 #   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
-#   tests/perf/run.sh planner         planning times of up to 16 devices; of small problems also how far from the best of all plans
-#   tests/perf/run.sh classes [DATA [WHICH]]   of 64 to 10,000 devices; DATA: against plans that another planner published
+#   tests/perf/run.sh planner [DATA]  planning times of up to 16 devices; of small problems also how far from the best of all plans;
+#                                     then classes [DATA], with the planner's memory; planner NAME: of up to 16, those so named
+#   tests/perf/run.sh classes [DATA [WHICH]]   of 64 to 10,000 devices; DATA: against plans that other planners published
 #   tests/perf/run.sh schedules       what synthesised orders are predicted to gain on uneven pipelines
 #   tests/perf/run.sh orders          the same run by emulated devices: against predictions, and against 1F1B
 #   tests/perf/run.sh memory [WHICH]  what plans are predicted to take of memory against what allocators count; WHICH: of the
@@ -49,6 +50,12 @@ run_on_cluster() {
   python3 "tests/perf/$benchmark.py" --binaries "$directory/bin" --directory "$directory/run" "$@"
 }
 
+# [DATA [WHICH]]: plans by classes of devices; of the clusters that others published, too.
+plans_by_classes() {
+  bazel-bin/coordinator/planner/classes/class_benchmark "$@"
+  [ $# != 1 ] || bazel-bin/tests/perf/prediction/zorse_clusters "$1"
+}
+
 case $name in
   step)
     deploy/install-packages.sh tests/perf/apt-packages.txt >&2
@@ -87,16 +94,24 @@ case $name in
     run_on_cluster "$name" "$@"
     ;;
   planner)
-    build //coordinator/planner:planner_benchmark //coordinator/planner:regret_benchmark
+    data=()
+    if [ -d "${1:-}" ]; then
+      data=("$1")
+      shift
+    fi
+    build //coordinator/planner:planner_benchmark //coordinator/planner:regret_benchmark \
+      //coordinator/planner/classes:class_benchmark //tests/perf/prediction:zorse_clusters
     machine
     bazel-bin/coordinator/planner/planner_benchmark "$@"
-    [ $# != 0 ] || bazel-bin/coordinator/planner/regret_benchmark
+    if [ $# = 0 ]; then
+      bazel-bin/coordinator/planner/regret_benchmark
+      plans_by_classes "${data[@]}"
+    fi
     ;;
   classes)
     build //coordinator/planner/classes:class_benchmark //tests/perf/prediction:zorse_clusters
     machine
-    bazel-bin/coordinator/planner/classes/class_benchmark "$@"
-    [ $# != 1 ] || bazel-bin/tests/perf/prediction/zorse_clusters "$1"
+    plans_by_classes "$@"
     ;;
   schedules)
     build //tests/perf:schedule_benchmark
@@ -187,7 +202,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,27s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -1,5 +1,7 @@
 // Plans clusters of many devices by classes: how long that takes, how good the plans are against proven bounds, and
 // against the plans that another planner (Sailor, Strati et al. 2025) found for its own clusters.
+#include <sys/resource.h>
+
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -26,6 +28,13 @@ using Json = nlohmann::json;
 constexpr int kMostSimulatedWhole = 1024;
 
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// The most memory that this process has had.
+double PeakResidentMib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;  // from KiB
+}
 
 struct Kind {
   std::string name;
@@ -117,6 +126,13 @@ PlanningProblem Synthetic(const std::vector<std::pair<Kind, int>>& kinds, const 
   return problem;
 }
 
+// Gaps go by how many devices there are, whatever their kinds: "1024_devices" of "1024_devices_4_kinds".
+std::string WithoutKinds(const std::string& name) {
+  const std::string devices = "_devices";
+  const size_t at = name.find(devices);
+  return at == std::string::npos ? name : name.substr(0, at + devices.size());
+}
+
 void Report(const std::string& name, const PlanningProblem& problem) {
   const double start = CpuSeconds();
   const absl::StatusOr<PlanByClass> plan = PlanByClasses(problem);
@@ -127,7 +143,9 @@ void Report(const std::string& name, const PlanningProblem& problem) {
   }
   std::printf("step_seconds_%s %.4f\n", name.c_str(), plan->step_seconds);
   std::printf("step_seconds_1f1b_%s %.4f\n", name.c_str(), plan->named_step_seconds);
-  std::printf("gap_%s %.4f\n", name.c_str(), plan->named_step_seconds / plan->lower_bound_seconds - 1);
+  // Of the best plan under 1F1B, to which alone the bound applies.
+  std::printf("gap_%s %.4f\n", WithoutKinds(name).c_str(),
+              plan->named_step_seconds / plan->lower_bound_seconds - 1);
   std::printf("gap_in_any_order_%s %.4f\n", name.c_str(),
               plan->step_seconds / std::max(plan->busy_seconds, WorkSeconds(problem)) - 1);
   if (static_cast<int>(problem.devices.size()) <= kMostSimulatedWhole) {
@@ -440,5 +458,6 @@ int main(int count, char** arguments) {
     for (const char* name : {"32_96", "80_240", "128_384"})
       if (only.empty() || only == name) medley::ReportSailor(arguments[1], name);
   }
+  std::printf("planner_resident_mib %.0f\n", medley::PeakResidentMib());
   return 0;
 }
