@@ -6,7 +6,8 @@
 #   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
 #   tests/perf/run.sh planner [DATA]  planning times of up to 16 devices; of small problems also how far from the best of all plans;
 #                                     then classes [DATA], with the planner's memory; planner NAME: of up to 16, those so named
-#   tests/perf/run.sh classes [DATA [WHICH]]   of 64 to 10,000 devices; DATA: against plans that other planners published
+#   tests/perf/run.sh classes [DATA [WHICH]]   of 64 to 10,000 devices; DATA: against plans that other planners published, by
+#                                     Sailor's simulator, too, where SAILOR_PATH/sailor is a check-out of it
 #   tests/perf/run.sh schedules       what synthesised orders are predicted to gain on uneven pipelines
 #   tests/perf/run.sh orders          the same run by emulated devices: against predictions, and against 1F1B
 #   tests/perf/run.sh memory [WHICH]  what plans are predicted to take of memory against what allocators count; WHICH: of the
@@ -52,7 +53,11 @@ run_on_cluster() {
 
 # [DATA [WHICH]]: plans by classes of devices; of the clusters that others published, too.
 plans_by_classes() {
-  bazel-bin/coordinator/planner/classes/class_benchmark "$@"
+  if [ $# = 0 ]; then
+    bazel-bin/coordinator/planner/classes/class_benchmark
+    return
+  fi
+  bazel-bin/coordinator/planner/classes/class_benchmark "$@" | PYTHONDONTWRITEBYTECODE=1 python3 tests/perf/sailor_simulated.py "$1"
   [ $# != 1 ] || bazel-bin/tests/perf/prediction/zorse_clusters "$1"
 }
 
