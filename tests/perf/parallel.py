@@ -67,6 +67,14 @@ def bytes_over_minimum(exchanged, holders, gathered_again=0):
     return sent / (exchanged["step"] * (holders - 1) * 4 * (2 * PARAMETERS + gathered_again))
 
 
+def exchange_share(report, step_seconds):
+    """Of a step that takes so long, under a plan of one unit: the part in which the device that computes most does not, but sums, gives
+    and waits for what the ranks exchange within passes. It computes for as long as its share of the blocks was measured to take:
+    exchanges are inside passes, whose times in a trace have both."""
+    busy = max(float(device["busy_share"]) for device in report["devices"] if device.get("used"))
+    return 1 - busy * report["predicted_step_seconds"] / step_seconds
+
+
 TEXT = " ".join(f"{i} {i * i % 9973}" for i in range(60000))
 
 # A product of a branch takes some milliseconds, and so do copies to the host and back of what is summed.
@@ -168,7 +176,7 @@ def run_cores(flags):
                                    [([0], BATCH // 4, 2), ([1], BATCH // 4, 2)], shards_optimizer=True, schedule="gpipe"),
         "unlike_sizes": plan([unit([a], everything), unit([c], everything)], [([0], 1, BATCH - 3), ([1], 3, 1)]),
     }
-    measured, errors, exchanged = {}, {}, {}
+    measured, errors, exchanged, reports = {}, {}, {}, {}
     try:
         for name, pinned in plans.items():
             predicted, measured[name], state = cluster.run(name, job_yaml(name, flags.steps, text, pinned))
@@ -176,6 +184,7 @@ def run_cores(flags):
             print(f"# {name}: predicted {predicted:.3f} s, measured {measured[name]:.3f} s ({measured[name] / predicted - 1:+.1%})  "
                   f"{state['plan']['description']}", flush=True)
             exchanged[name] = cluster.medley("links", "--job", state["id"])
+            reports[name] = state["plan"]
         kept = {key: kept_bytes(cluster, text, [unit([a, b], everything, **more)])
                 for key, more in (("all_rows", {}), ("own_rows", {"sequence_parallel": True}),
                                   ("all_rows_recompute", {"recompute": "layers"}),
@@ -184,6 +193,9 @@ def run_cores(flags):
         cluster.stop()
     alone = (measured["alone"] + measured["alone_again"]) / 2
     print(f"tp2_speedup {alone / measured['tensor_parallel']:.3f}")
+    of_two = reports["tensor_parallel"]
+    print(f"tp2_exchange_share {exchange_share(of_two, measured['tensor_parallel']):.3f}")
+    print(f"tp2_exchange_share_predicted {exchange_share(of_two, of_two['predicted_step_seconds']):.3f}")
     both = 1 / alone + 1 / measured["alone_second"]
     print(f"tp2_uneven_efficiency {1 / measured['tensor_parallel_uneven'] / both:.3f}")
     print(f"recompute_slowdown {measured['recompute'] / alone:.3f}")
