@@ -14,8 +14,8 @@
 #                                     kinds of jobs and devices whose names have that in them; without it, or with
 #                                     "offload", also what a model of four times a device's memory costs
 #   tests/perf/run.sh scale           a coordinator with a thousand simulated agents: registration, leases, answers, CPU and memory;
-#                                     --agents 4096, --devices 8, --seconds 10; without arguments, or with "workers", also 256
-#                                     workers that train: scale workers --workers 256
+#                                     scale --agents 4096 has the most that it takes (1024 without; --devices 8, --seconds 10);
+#                                     without arguments, or with "workers", also 256 workers that train: scale workers --workers 256
 #   tests/perf/run.sh control         the control plane with TLS: a thousand simulated agents, as scale; a plan that is sent to all of them;
 #                                     and from a job's submission to its first step
 #   tests/perf/run.sh links           latency and bandwidth of the transport
