@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -19,29 +18,6 @@
 // curve, the weights or the optimizer's state tells of it.
 namespace medley {
 namespace {
-
-// The largest difference of two states' tensors of a part; over the largest value of all of them, or of each
-// tensor by itself. Infinite if a value of either is not finite, or missing in one.
-enum class Over { kAll, kEach };
-double Difference(const std::map<std::string, std::vector<float>>& a,
-                  const std::map<std::string, std::vector<float>>& b, Over over) {
-  constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  if (a.size() != b.size()) return kInfinite;
-  double worst = 0, largest = 0, largest_difference = 0;
-  for (const auto& [name, values] : a) {
-    const auto found = b.find(name);
-    if (found == b.end() || found->second.size() != values.size()) return kInfinite;
-    if (over == Over::kEach) largest = largest_difference = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double one = values[i], other = found->second[i];
-      if (!std::isfinite(one) || !std::isfinite(other)) return kInfinite;
-      largest = std::max(largest, std::abs(other));
-      largest_difference = std::max(largest_difference, std::abs(one - other));
-    }
-    if (largest_difference > 0) worst = std::max(worst, largest_difference / largest);
-  }
-  return over == Over::kEach ? worst : largest_difference > 0 ? largest_difference / largest : 0;
-}
 
 // How far a training may be from another: all relative, 0 for the same bits.
 struct Tolerance {

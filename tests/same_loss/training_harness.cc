@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -32,6 +33,13 @@ const float kNotHeld = std::nanf("1");
 
 bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
+// What the harness tells of a run, by the part of an arena that it is from.
+constexpr std::pair<Part, Tensors TrainingRun::*> kParts[] = {
+    {Part::kParameter, &TrainingRun::parameters},
+    {Part::kFirstMoment, &TrainingRun::first_moments},
+    {Part::kSecondMoment, &TrainingRun::second_moments},
+};
+
 absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Transport& transport,
                        WindowSource& windows, const StartFunction& start, const DeviceOpener& open,
                        TrainingRun& run) {
@@ -55,18 +63,19 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
   ASSIGN_OR_RETURN(run.validation_loss, executor.Evaluate());
   const ParameterLayout whole = LayoutOf(spec.shape.model, plan.units[program.unit].chunks);
   for (const PlacedParameter& placed : whole.parameters) {
-    std::vector<float>& values = run.parameters[placed.spec.name];
-    values.assign(placed.spec.elements, kNotHeld);
-    RETURN_IF_ERROR(shard->arena().Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)));
+    for (const auto& [part, tensors] : kParts) {
+      std::vector<float>& values = (run.*tensors)[placed.spec.name];
+      values.assign(placed.spec.elements, kNotHeld);
+      RETURN_IF_ERROR(shard->arena().Read(part, placed.spec.name, absl::MakeSpan(values)));
+    }
   }
   return absl::OkStatus();
 }
 
 // Adds what one more rank holds.
-absl::Status Merge(TrainingRun& run, const TrainingRun& other) {
-  if (other.losses != run.losses) return absl::InternalError("ranks report different losses");
-  for (const auto& [name, values] : other.parameters) {
-    std::vector<float>& whole = run.parameters.try_emplace(name, values.size(), kNotHeld).first->second;
+absl::Status Merge(Tensors& tensors, const Tensors& other) {
+  for (const auto& [name, values] : other) {
+    std::vector<float>& whole = tensors.try_emplace(name, values.size(), kNotHeld).first->second;
     for (size_t i = 0; i < values.size(); ++i) {
       if (SameBits(values[i], kNotHeld) || SameBits(values[i], whole[i])) continue;
       if (!SameBits(whole[i], kNotHeld))
@@ -77,7 +86,32 @@ absl::Status Merge(TrainingRun& run, const TrainingRun& other) {
   return absl::OkStatus();
 }
 
+absl::Status Merge(TrainingRun& run, const TrainingRun& other) {
+  if (other.losses != run.losses) return absl::InternalError("ranks report different losses");
+  for (const auto& [part, tensors] : kParts) RETURN_IF_ERROR(Merge(run.*tensors, other.*tensors));
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+double Difference(const Tensors& a, const Tensors& b, Over over) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (a.size() != b.size()) return kInfinite;
+  double worst = 0, largest = 0, largest_difference = 0;
+  for (const auto& [name, values] : a) {
+    const auto found = b.find(name);
+    if (found == b.end() || found->second.size() != values.size()) return kInfinite;
+    if (over == Over::kEach) largest = largest_difference = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double one = values[i], other = found->second[i];
+      if (!std::isfinite(one) || !std::isfinite(other)) return kInfinite;
+      largest = std::max(largest, std::abs(other));
+      largest_difference = std::max(largest_difference, std::abs(one - other));
+    }
+    if (largest_difference > 0) worst = std::max(worst, largest_difference / largest);
+  }
+  return over == Over::kEach ? worst : largest_difference > 0 ? largest_difference / largest : 0;
+}
 
 absl::StatusOr<Device> OpenMixed(int rank) {
   const Backend backend = rank % 2 == 0 ? ReferenceBackend() : SkeletonBackend();

@@ -17,12 +17,19 @@
 // loopback.
 namespace medley {
 
+using Tensors = std::map<std::string, std::vector<float>>;
+
+// The largest difference of the values of two sets of tensors; over the largest value of all of the second set's, or of each
+// tensor by itself. Infinite if a value of either is not finite, or a tensor is missing in one or has another size.
+enum class Over { kAll, kEach };
+double Difference(const Tensors& a, const Tensors& b, Over over);
+
 struct TrainingRun {
   std::vector<double> losses;  // by step
   std::vector<double> gradient_norms;
   double validation_loss = 0;  // after the last step
-  std::map<std::string, std::vector<float>>
-      parameters;  // after the last step, each element as all its holders have it
+  // After the last step, each element as all its holders have it; of moments, as those that own it.
+  Tensors parameters, first_moments, second_moments;
 };
 
 using WindowFactory = std::function<std::unique_ptr<WindowSource>()>;
@@ -34,7 +41,7 @@ using DeviceOpener = std::function<absl::StatusOr<Device>(int rank)>;
 // Every second rank is a device whose memory the host does not reach and whose work is done late.
 absl::StatusOr<Device> OpenMixed(int rank);
 
-// Internal: two holders of one parameter end with different bits.
+// Internal: two holders of one parameter, or of its moments, end with different bits.
 absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan,
                                            const WindowFactory& windows, const StartFunction& start = nullptr,
                                            const DeviceOpener& open = nullptr);
