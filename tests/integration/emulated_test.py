@@ -9,6 +9,7 @@ from cluster import ClusterTest, core, cpu_device, route, unit, write_file, writ
 # Seconds of a layer, of one micro-batch of 2 windows: long beside what sleeping and messages take of this machine.
 FORWARD, BACKWARD = 0.02, 0.045
 SHORT = 2e-4  # seconds, beside these
+MORE_STEPS = 200  # two minutes: a machine that is late in all of them is not busy, the plan takes longer
 
 PROFILE = """
 kind: %(kind)s
@@ -60,20 +61,25 @@ class EmulatedTest(ClusterTest):
         return self.running.json("plan", "--cluster", file, path)["predicted_step_seconds"]
 
     def fastest_as_predicted(self, spec, job_id, predicted, tolerance):
-        """Seconds of the fastest step of the job, or, where none was as predicted, of one that trains until some step is. Devices
-        that sleep are never early; a busy machine wakes them late, but not in each of many steps."""
+        """Seconds of the fastest step of the job or, where no step of it was as predicted, of it and MORE_STEPS more. The fastest, for
+        devices that sleep are never early, and that a busy machine wakes them late says nothing of the prediction; it does not in each
+        of so many steps. What a plan itself takes longer than is predicted its fastest step takes longer, too."""
         def fastest(job):
             return min((step["step_seconds"] for step in self.running.steps(job)), default=float("inf"))
 
+        most = (1 + tolerance) * predicted
         best = fastest(job_id)
-        if best > (1 + tolerance) * predicted:
+        if best > most:
             print("%s: step %.1f ms at best, %.1f ms predicted; going on" % (job_id, 1e3 * best, 1e3 * predicted), flush=True)
-            more = self.running.submit({**spec, "name": spec["name"] + "-more", "steps": 1_000_000})
-            self.running.wait_for_job(more, "a step of %g s" % predicted, lambda job: fastest(more) <= (1 + tolerance) * predicted)
+            more = self.running.submit({**spec, "name": spec["name"] + "-more", "steps": MORE_STEPS})
+            self.running.wait_for_job(more, "its end or a step of %g s" % predicted,
+                                      lambda job: job["state"] in cluster.ENDED or fastest(more) <= most, seconds=600)
+            self.running.cli("cancel", more, check=False)  # it may have ended by itself
+            ended = self.running.wait_for_job(more, "its end", lambda job: job["state"] in cluster.ENDED)
+            self.assertIn(ended["state"], ("done", "cancelled"), ended["state_reason"])
             best = min(best, fastest(more))
-            self.running.cli("cancel", more)
-            self.running.wait_for_state(more, "cancelled")
-        self.assertLessEqual(abs(best - predicted), tolerance * predicted)
+        self.assertLessEqual(abs(best - predicted), tolerance * predicted,
+                             "%s: %.1f ms at best, %.1f ms predicted" % (spec["name"], 1e3 * best, 1e3 * predicted))
         return best
 
     def test_a_rehearsal_takes_its_profiles_time_and_is_marked_everywhere(self):
