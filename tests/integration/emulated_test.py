@@ -126,6 +126,20 @@ class EmulatedTest(ClusterTest):
         # backward or more.
         self.assertLessEqual(fastest["zb-h1"], fastest["1f1b"] - 2 * BACKWARD / 3)
 
+    def test_replicas_and_layers_in_host_memory_take_what_is_predicted(self):
+        whole = {device: unit(device + "/gpu0", 0, 5) for device in ("fast", "slow")}
+        # Three layers, forward and backward, for each micro-batch of the fast one.
+        for name, passes, plan in (
+                ("replicas", 9, {"units": [whole["fast"], whole["slow"]], "routes": [route([0], 3), route([1], 1)]}),
+                ("host-layers", 12, {"units": [{**whole["fast"], "window_layers": 2}], "routes": [route([0], 4)], "schedule": "gpipe"})):
+            with self.subTest(plan=name):
+                spec = self.spec(name, steps=12, allow_emulated=True, plan={"micro_batch_sequences": 2, **plan})
+                job = self.running.wait_for_state(self.running.submit(spec), "done")
+                predicted = self.predicted_of_exact_times(spec)
+                fastest = self.fastest_as_predicted(spec, job["id"], predicted, 0.03)
+                print("%s: step %.1f ms at best, %.1f ms predicted" % (name, 1e3 * fastest, 1e3 * predicted), flush=True)
+                self.assertGreaterEqual(fastest, 0.999 * passes * (FORWARD + BACKWARD))
+
     def test_an_order_that_the_planner_makes_runs_as_predicted_and_can_be_named(self):
         spec = self.spec("ordered", steps=12, allow_emulated=True,
                          constraints={"micro_batch_sizes": [2], "max_routes": 1, "schedules": ["1f1b", "listed"]})
