@@ -146,6 +146,8 @@ TEST_CASE("the page has what is said of devices and of other plans") {
     CHECK(device["limit"] == share.memory_limit_bytes());
     CHECK(device["memory"]["weights"] == share.memory().parameter_bytes());
     CHECK(device["memory"]["activations"] == share.memory().activation_bytes());
+    CHECK(device["memory"]["windows"] == 0);
+    CHECK(device["memory"]["host_limit"] == share.memory().host_limit_bytes());
     const json blocks = share.device() == "s/d0"   ? json{{0, 2}}
                         : share.device() == "s/d1" ? json{{2, 4}}
                                                    : json{{0, 4}};

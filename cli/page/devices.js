@@ -1,6 +1,7 @@
 // The table of devices; those that do the same are one row, which can be opened.
+const hasWindows = plan.devices.some((device) => device.memory && device.memory.windows > 0);
 const PARTS = [["weights", "forward"], ["gradients", "input_gradient"], ["optimizer", "weight_gradient"], ["activations", "activations"],
-  ["boundaries", "boundaries"], ["sums", "sum"], ["workspace", "held"]];
+  ["boundaries", "boundaries"], ["sums", "sum"], ...(hasWindows ? [["windows", "fetch"]] : []), ["workspace", "held"]];
 const MOST_ROWS = 16; // devices shown one by one
 const onHost = plan.devices.some((device) => device.memory && device.memory.host > 0);
 const COLUMNS = 6 + PARTS.length + (onHost ? 1 : 0);
@@ -10,6 +11,11 @@ function partsOf(device) {
   const known = PARTS.filter(([name]) => name !== "workspace").map(([name, color]) => [name, color, device.memory[name]]);
   const rest = device.peak - known.reduce((sum, part) => sum + part[2], 0);
   return [...known, ["workspace", "held", Math.max(0, rest)]];
+}
+
+function hostText(memory) {
+  if (!memory || !(memory.host > 0)) return "";
+  return memory.host_limit > 0 ? `${bytesText(memory.host)} of ${bytesText(memory.host_limit)}` : bytesText(memory.host);
 }
 
 function deviceRow(device, kinds) {
@@ -26,7 +32,7 @@ function deviceRow(device, kinds) {
       ? `${bytesText(device.peak)} of ${bytesText(device.limit)} (${percentText(device.peak / device.limit)})` : bytesText(device.peak),
     meter(parts.map(([, color, bytes]) => [color, bytes]), device.peak))]),
     ...PARTS.map(([part]) => cell(part, parts.length > 0 ? bytesText(parts.find(([known]) => known === part)[2]) : "", "number")),
-    onHost ? cell("on host", device.memory && device.memory.host > 0 ? bytesText(device.memory.host) : "", "number") : null);
+    onHost ? cell("on host", hostText(device.memory), "number") : null);
 }
 
 // Lists of devices that are shown as one, by their first.

@@ -7,14 +7,17 @@ namespace medley {
 namespace {
 
 v1::DeviceMemory EncodeMemory(const Explanation::Device& device) {
+  const WindowMemory& windows = device.memory.windows;
   v1::DeviceMemory memory;
-  memory.set_parameter_bytes(device.memory.parameters.value);
-  memory.set_gradient_bytes(device.memory.gradients.value);
-  memory.set_optimizer_bytes(device.memory.optimizer.value);
+  memory.set_parameter_bytes((device.memory.parameters - windows.parameters).value);
+  memory.set_gradient_bytes((device.memory.gradients - windows.gradients).value);
+  memory.set_optimizer_bytes((device.memory.optimizer - windows.optimizer).value);
+  memory.set_window_bytes(windows.total().value);
   memory.set_activation_bytes(device.memory.activations.value);
   memory.set_boundary_bytes(device.memory.boundaries.value);
   memory.set_sum_bytes(device.collectives.value);
   memory.set_host_bytes(device.memory.host.value);
+  memory.set_host_limit_bytes(device.host_memory.value);
   return memory;
 }
 

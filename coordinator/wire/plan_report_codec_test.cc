@@ -101,6 +101,38 @@ TEST_CASE("a report carries the plan, its prediction and its explanation") {
   CHECK(pinned.predicted_step_seconds() == 0.5);
 }
 
+TEST_CASE("what a report says that memory is made of is all of the peak, and nothing twice") {
+  PlannedJob planned = Planned();
+  Explanation::Device& device = planned.report.explanation.devices[0];
+  device.memory = {.parameters = MiB(20),
+                   .gradients = MiB(30),
+                   .optimizer = MiB(50),
+                   .activations = MiB(7),
+                   .boundaries = MiB(3),
+                   .workspace = MiB(5),
+                   .logits = MiB(2),
+                   .conversions = MiB(1),
+                   .ahead = MiB(20),
+                   .windows = {.parameters = MiB(4), .gradients = MiB(6), .optimizer = MiB(8)},
+                   .host = MiB(300)};
+  const Bytes held = MiB(11);  // by the ops, and copies
+  device.peak_memory = device.memory.total() + held;
+  device.host_memory = MiB(900);
+  const v1::DeviceShare share = EncodePlanReport(planned).devices(0);
+  const v1::DeviceMemory& memory = share.memory();
+  CHECK(memory.parameter_bytes() == 16u << 20);
+  CHECK(memory.gradient_bytes() == 24u << 20);
+  CHECK(memory.optimizer_bytes() == 42u << 20);
+  CHECK(memory.window_bytes() == 18u << 20);
+  CHECK(memory.host_bytes() == 300u << 20);
+  CHECK(memory.host_limit_bytes() == 900u << 20);
+  const uint64_t parts = memory.parameter_bytes() + memory.gradient_bytes() + memory.optimizer_bytes() +
+                         memory.activation_bytes() + memory.boundary_bytes() + memory.sum_bytes() +
+                         memory.window_bytes();
+  const Bytes scratch = MiB(5 + 2 + 1) - device.collectives;
+  CHECK(share.peak_memory_bytes() - parts == static_cast<uint64_t>((scratch + held).value));
+}
+
 TEST_CASE("a report says which devices compute nothing, or in f32, and what its profiles are from") {
   PlannedJob planned = Planned();
   PlanReport& report = planned.report;

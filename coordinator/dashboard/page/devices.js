@@ -4,7 +4,8 @@ import { bytesText, enumWord, number, percentText, rangeText } from "./format.js
 
 const PARTS = [["weights", "forward", "parameter_bytes"], ["gradients", "input_gradient", "gradient_bytes"],
   ["optimizer", "weight_gradient", "optimizer_bytes"], ["activations", "activations", "activation_bytes"],
-  ["boundaries", "boundaries", "boundary_bytes"], ["sums", "sum", "sum_bytes"]];
+  ["boundaries", "boundaries", "boundary_bytes"], ["sums", "sum", "sum_bytes"],
+  ["windows", "fetch", "window_bytes"]];
 const COLUMNS = ["device", "kind", "blocks", "micro-batches", "busy", "memory", "of it"];
 const NUMBERS = new Set(["blocks", "micro-batches"]);
 
@@ -18,6 +19,11 @@ function partsOf(device) {
   const memory = device.memory || {}, parts = PARTS.map(([name, color, field]) => [name, color, number(memory[field])]);
   const known = parts.reduce((sum, part) => sum + part[2], 0);
   return [...parts, ["workspace", "held", Math.max(0, number(device.peak_memory_bytes) - known)]].filter((part) => part[2] > 0);
+}
+
+function hostText(device) {
+  const memory = device.memory || {}, limit = number(memory.host_limit_bytes);
+  return `on host ${bytesText(number(memory.host_bytes))}${limit > 0 ? ` of ${bytesText(limit)}` : ""}`;
 }
 
 function kindOf(device) {
@@ -41,7 +47,7 @@ function deviceRow(plan, device) {
       meter([["accent", peak]], limit || peak))),
     cell("of it", element("div", {}, meter(parts.map(([, color, bytes]) => [color, bytes]), peak),
       element("small", { class: "quiet parts" }, ...parts.map(([part, color, bytes]) => element("span", {}, swatch(color),
-        `${part} ${bytesText(bytes)}`))))));
+        `${part} ${bytesText(bytes)}`)), number((device.memory || {}).host_bytes) > 0 ? element("span", {}, hostText(device)) : null))));
 }
 
 function scheduleText(plan) {

@@ -314,9 +314,13 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int 
   next.saving.window_layers = kFewestWindows + 1;
   RankMemory memory = Known(kind, fewest, micro_batches);
   const RankMemory& with_next = Known(kind, next, micro_batches);
-  memory.parameters += more * (with_next.parameters - memory.parameters);
-  memory.gradients += more * (with_next.gradients - memory.gradients);
-  memory.optimizer += more * (with_next.optimizer - memory.optimizer);
+  const auto grow = [more](Bytes& bytes, Bytes with_one_more) { bytes += more * (with_one_more - bytes); };
+  grow(memory.parameters, with_next.parameters);
+  grow(memory.gradients, with_next.gradients);
+  grow(memory.optimizer, with_next.optimizer);
+  grow(memory.windows.parameters, with_next.windows.parameters);
+  grow(memory.windows.gradients, with_next.windows.gradients);
+  grow(memory.windows.optimizer, with_next.windows.optimizer);
   memory.multiplied += more * (with_next.multiplied - memory.multiplied);
   return memory;
 }

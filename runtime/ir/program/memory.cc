@@ -66,23 +66,26 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   int64_t moments = 2 * (optimizer == nullptr ? parameters : optimizer->elements());
   int64_t multiplied = MultipliedElements(local, chunks);
   int64_t in_host_memory = 0;  // f32
+  int64_t parameter_windows = 0, gradient_windows = 0, moment_windows = 0;
   if (buffers.windows > 0) {
     const LayerElements layers = LayerElementsOf(local, chunks, optimizer);
     const int64_t of_layers = layers.parameters * static_cast<int64_t>(layers.moments.size());
     const int64_t their_moments = std::accumulate(layers.moments.begin(), layers.moments.end(), int64_t{0});
-    const int64_t in_windows = buffers.windows * layers.parameters - of_layers;
     const bool on_host = buffers.home == LayersHome::kHost;
     // What is kept of a layer that lives with its holders is as much of each part as of a moment.
     const int64_t kept = on_host ? 0 : their_moments / 2;
-    gradients += in_windows + kept;
+    gradient_windows = buffers.windows * layers.parameters;
+    gradients += gradient_windows + kept - of_layers;
     if (buffers.home != LayersHome::kGradientsOnPeers) {
-      parameters += in_windows + kept;
+      parameter_windows = gradient_windows;
+      parameters += parameter_windows + kept - of_layers;
       multiplied += (buffers.windows - static_cast<int64_t>(layers.moments.size())) *
                     MultipliedElements(local, {{BlockOfLayer(0), BlockOfLayer(1)}});
     }
     if (on_host) {
       in_host_memory = 2 * of_layers + their_moments;
-      moments += buffers.windows * layers.most_moments() - their_moments;
+      moment_windows = buffers.windows * layers.most_moments();
+      moments += moment_windows - their_moments;
     }
   }
   const int64_t kept_for_update = buffers.goes_ahead ? parameters + AdvanceScratchElements(parameters) : 0;
@@ -110,6 +113,9 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
           .logits = LogitsBytes(local, chunks, rows.all, type),
           .conversions = ConversionBytes(local, chunks, sequence, rows.all, type, buffers.narrowest),
           .ahead = {element * kept_for_update},
+          .windows = {.parameters = {element * parameter_windows},
+                      .gradients = {element * gradient_windows},
+                      .optimizer = {element * moment_windows}},
           .host = Bytes{element * in_host_memory} + stashes_at_home,
           .multiplied = multiplied + RoundedElements(local, chunks, rows.all, type),
           .micro_batch_sequences = micro_batch_sequences};

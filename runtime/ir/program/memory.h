@@ -11,6 +11,12 @@
 // by.
 namespace medley {
 
+// Of layers that live elsewhere, in host memory or with all of their holders: the windows through which a rank uses them.
+struct WindowMemory {
+  Bytes parameters, gradients, optimizer;
+  Bytes total() const { return parameters + gradients + optimizer; }
+};
+
 struct RankMemory {
   // What lives on the device, and the windows of what lives elsewhere.
   Bytes parameters;  // f32
@@ -26,6 +32,8 @@ struct RankMemory {
 
   // Of the optimizer, all but m and v, which is one buffer.
   Bytes ahead;
+  // What of parameters, gradients and the optimizer is windows.
+  WindowMemory windows;
   // Of the layers and the activations that live there; not the device's, and not in the total.
   Bytes host;
   // Not memory of the model: how many elements of f32 products multiply by, of which a device that multiplies a

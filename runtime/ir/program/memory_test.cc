@@ -48,6 +48,26 @@ TEST_CASE("of layers that live on the host the device has windows, and the host 
   CHECK(host.host == 3 * 4 * layer);
   CHECK(device.total() - host.total() == 4 * layer);
   CHECK(device.host == Bytes{0});
+  CHECK(host.windows.parameters == 2 * layer);
+  CHECK(host.windows.gradients == 2 * layer);
+  CHECK(host.windows.optimizer == 4 * layer);
+  CHECK(device.windows.total() == Bytes{0});
+}
+
+TEST_CASE("layers that live with all of their holders take windows beside what a rank keeps of them") {
+  const auto memory_of = [](int windows, LayersHome home) {
+    return MemoryOf(kShape.model, kShape.sequence, {{0, 5}}, 2,
+                    {.stash = {1}, .windows = windows, .home = home});
+  };
+  const RankMemory device =
+      memory_of(0, LayersHome::kHost);  // which keeps all of them, as the only holder does
+  const Bytes layer{4 * SegmentElements(kShape.model, SegmentOfBlock(1))};
+  const LayersHome home = GENERATE(LayersHome::kGradientsOnPeers, LayersHome::kPeers);
+  const RankMemory peers = memory_of(2, home);
+  CHECK(peers.windows.gradients == 2 * layer);
+  CHECK(peers.windows.parameters == (home == LayersHome::kPeers ? 2 * layer : Bytes{0}));
+  CHECK(peers.windows.optimizer == Bytes{0});
+  CHECK(peers.total() == device.total() + peers.windows.total());
 }
 
 TEST_CASE("activations that live on the host take as much of it as they would of the device") {
