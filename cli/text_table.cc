@@ -1,6 +1,8 @@
 #include "cli/text_table.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -113,6 +115,27 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows, size_
     absl::StrAppend(&text, line, "\n", below);
   }
   return text;
+}
+
+std::vector<std::vector<std::string>> MergeAlike(std::vector<std::vector<std::string>> rows) {
+  constexpr size_t kMostRowsAlone = 32;
+  if (rows.size() <= kMostRowsAlone) return rows;
+  std::vector<std::vector<std::string>> merged;
+  std::map<std::vector<std::string>, size_t> places;
+  std::vector<int> counts;
+  for (std::vector<std::string>& row : rows) {
+    const auto [place, inserted] = places.try_emplace({row.begin() + 1, row.end()}, merged.size());
+    if (inserted) {
+      merged.push_back(std::move(row));
+      counts.push_back(0);
+    } else {
+      ++counts[place->second];
+    }
+  }
+  for (size_t i = 0; i < merged.size(); ++i) {
+    if (counts[i] > 0) absl::StrAppend(&merged[i][0], " and ", counts[i], " more");
+  }
+  return merged;
 }
 
 std::string FormatFacts(const std::vector<std::vector<std::string>>& facts, size_t columns) {

@@ -14,6 +14,10 @@ std::string Printable(const std::string& text);
 // widest columns, but for the first, on lines of their own beneath their row, "    why: ...".
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows, size_t columns = 0);
 
+// `rows` as of FormatTable, each of which has a first cell. Of more than 32 of them with the heading those that differ in nothing but
+// their first cell are one, where the first of them stood: "a/gpu0 and 31 more".
+std::vector<std::vector<std::string>> MergeAlike(std::vector<std::vector<std::string>> rows);
+
 // Lines of "name  value", the values below each other; `columns` as above, for values that are longer.
 std::string FormatFacts(const std::vector<std::vector<std::string>>& facts, size_t columns = 0);
 

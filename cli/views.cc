@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cli/memory_view.h"
 #include "cli/number_format.h"
 #include "cli/progress.h"
 #include "cli/text_table.h"
@@ -24,8 +25,7 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kMostOfWhy = 80;
-// Of more devices those that do alike are a line; of more routes a plan is told by classes.
-constexpr size_t kMostDevicesShown = 32;
+// Of more routes a plan is told by classes.
 constexpr int kMostRoutesShown = 16;
 // JobSpec.max_restarts where it is unset.
 constexpr uint32_t kDefaultRestarts = 3;
@@ -77,26 +77,6 @@ std::string InF32Instead(const v1::PlanReport& report) {
   return absl::StrCat(SomeNames(names), names.size() == 1 ? " computes" : " compute", " this job in f32");
 }
 
-// Rows that differ in nothing but their first column are one: "a/gpu0 and 31 more".
-Rows Merged(Rows rows) {
-  Rows merged;
-  std::map<std::vector<std::string>, size_t> places;
-  std::vector<int> counts;
-  for (std::vector<std::string>& row : rows) {
-    const auto [place, inserted] = places.try_emplace({row.begin() + 1, row.end()}, merged.size());
-    if (inserted) {
-      merged.push_back(std::move(row));
-      counts.push_back(0);
-    } else {
-      ++counts[place->second];
-    }
-  }
-  for (size_t i = 0; i < merged.size(); ++i) {
-    if (counts[i] > 0) absl::StrAppend(&merged[i][0], " and ", counts[i], " more");
-  }
-  return merged;
-}
-
 std::string FormatDevices(const v1::PlanReport& report, size_t columns) {
   Rows rows = {{"DEVICE", "BLOCKS", "MICRO-BATCHES", "BUSY", "MEMORY", "LIMIT", "KIND"}};
   for (const v1::DeviceShare& share : report.devices()) {
@@ -106,8 +86,7 @@ std::string FormatDevices(const v1::PlanReport& report, size_t columns) {
                     share.used() ? FormatSize(share.peak_memory_bytes()) : "-",
                     FormatSize(share.memory_limit_bytes()), Printable(share.kind())});
   }
-  std::string text =
-      FormatTable(rows.size() > kMostDevicesShown ? Merged(std::move(rows)) : std::move(rows), columns);
+  std::string text = FormatTable(MergeAlike(std::move(rows)), columns);
   const std::string in_f32 = InF32Instead(report);
   if (!in_f32.empty()) absl::StrAppend(&text, in_f32, "\n");
   for (const v1::LeftOutDevice& device : report.left_out()) {
@@ -450,8 +429,10 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
     return absl::StrCat(absl::StrJoin(description, "\n"), "\n", speed, "\n\n", devices,
                         FormatPareto(report, columns));
   }
-  std::string text =
-      absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices, FormatKinds(report, columns));
+  std::string text = absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices);
+  const std::string memory = FormatMemory(report, columns);
+  if (!memory.empty()) absl::StrAppend(&text, "\n", memory);
+  absl::StrAppend(&text, FormatKinds(report, columns));
   if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report, columns));
   return absl::StrCat(text, FormatHelps(report, columns), FormatPareto(report, columns),
                       FormatProfiles(report, columns));

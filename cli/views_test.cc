@@ -58,6 +58,27 @@ TEST_CASE("a plan says how good it is") {
                  !Catch::Contains("its own table"));
 }
 
+TEST_CASE("why a plan was taken comes with what the memory of its devices is made of") {
+  v1::PlanReport report = Report();
+  report.set_explanation("why\n");
+  for (const char* kind : {"cpu avx2", "cpu sse41"}) report.add_kinds()->set_kind(kind);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
+             Catch::Contains("cpu avx2\n\nKIND ") && !Catch::Contains("WEIGHTS"));
+  v1::DeviceMemory& memory = *report.mutable_devices(0)->mutable_memory();
+  memory.set_parameter_bytes(20 << 20);
+  memory.set_gradient_bytes(20 << 20);
+  memory.set_optimizer_bytes(40 << 20);
+  memory.set_activation_bytes(10 << 20);
+  memory.set_window_bytes(4 << 20);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
+             Catch::Contains(
+                 "cpu avx2\n\n"
+                 "MEMORY IN MiB  WEIGHTS  GRADIENTS  OPTIMIZER   KEPT  WINDOWS  WORKSPACE   TOTAL   LIMIT\n"
+                 "a/cpu0           20.00      20.00      40.00  10.00     4.00       6.00  100.00  "
+                 "512.00\n\nKIND "));
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("WEIGHTS"));
+}
+
 TEST_CASE("a plan says what it costs, and what there is of time against price") {
   v1::PlanReport report = Report();
   report.set_price_per_hour(7.2);
@@ -321,6 +342,11 @@ TEST_CASE("on a terminal of 80 columns nothing wraps and nothing is lost") {
   v1::PlanReport report = Report();
   report.mutable_devices(0)->set_device("laptop-avx512/cpu0");
   report.mutable_devices(0)->set_kind("cpu avx512 x1 Intel(R) Xeon(R) Processor @ 2.50GHz");
+  v1::DeviceMemory& memory = *report.mutable_devices(0)->mutable_memory();
+  memory.set_parameter_bytes(20 << 20);
+  memory.set_gradient_bytes(20 << 20);
+  memory.set_optimizer_bytes(40 << 20);
+  memory.set_activation_bytes(10 << 20);
   report.set_explanation(std::string(60, 'x') + " " + std::string(45, 'y') + "\n\ntable");
   v1::RejectedPlan& rejected = *report.add_rejected();
   rejected.set_kind("pure data parallel");

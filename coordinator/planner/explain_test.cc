@@ -131,11 +131,9 @@ TEST_CASE("an explanation says what takes the memory of each device in use, to t
       CHECK(device.collectives <= device.memory.workspace);
       CHECK(device.memory.total() <= device.peak_memory);
       CHECK(device.memory.gradients == device.memory.parameters);
+      CHECK(device.memory.windows.total() == Bytes{0});
       CHECK(device.memory.optimizer <= 2 * device.memory.parameters);
     }
-    CHECK_THAT(FormatExplanation(*explanation), Catch::Contains("memory in ") &&
-                                                    Catch::Contains("optimizer") &&
-                                                    Catch::Contains("boundary      sums workspace"));
   }
 }
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -42,44 +40,6 @@ std::string Shortened(const std::string& text, size_t most) {
   return text.size() <= most ? text : absl::StrCat(text.substr(0, most - 3), "...");
 }
 
-// What takes the memory of the devices in use, all in the unit that suits the largest limit.
-void AppendMemory(const std::vector<Explanation::Device>& devices, std::string& out) {
-  double largest = 0;
-  for (const Explanation::Device& device : devices)
-    largest = std::max(largest, static_cast<double>(device.memory_limit.value));
-  const int unit = largest >= 1024.0 * 1024 * 1024 ? 2 : largest >= 1024.0 * 1024 ? 1 : 0;
-  const double bytes_per_unit = std::pow(1024, unit + 1);
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB"};
-  absl::StrAppendFormat(&out, "\n%-20s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n",
-                        absl::StrCat("memory in ", kUnits[unit]), "weights", "gradients", "optimizer", "kept",
-                        "boundary", "sums", "workspace", "total", "limit");
-  for (const Explanation::Device& device : devices) {
-    if (!device.used) continue;
-    const RankMemory& memory = device.memory;
-    const Bytes workspace = device.peak_memory - memory.parameters - memory.gradients - memory.optimizer -
-                            memory.activations - memory.boundaries - device.collectives;
-    absl::StrAppendFormat(&out, "%-20s", Shortened(device.name, 20));
-    for (const Bytes bytes :
-         {memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.boundaries,
-          device.collectives, workspace, device.peak_memory, device.memory_limit})
-      absl::StrAppendFormat(&out, " %9.2f", static_cast<double>(bytes.value) / bytes_per_unit);
-    out += "\n";
-  }
-  const auto keeps_layers = [](const Explanation::Device& device) { return device.memory.host > Bytes{0}; };
-  if (std::none_of(devices.begin(), devices.end(), keeps_layers)) return;
-  // Devices of one host have its memory together.
-  absl::StrAppendFormat(&out, "\n%-20s %9s %9s\n", absl::StrCat("on hosts in ", kUnits[unit]), "layers",
-                        "of host");
-  for (const Explanation::Device& device : devices) {
-    if (!keeps_layers(device)) continue;
-    absl::StrAppendFormat(&out, "%-20s %9.2f", Shortened(device.name, 20),
-                          static_cast<double>(device.memory.host.value) / bytes_per_unit);
-    if (device.host_memory > Bytes{0})
-      absl::StrAppendFormat(&out, " %9.2f", static_cast<double>(device.host_memory.value) / bytes_per_unit);
-    out += device.host_memory > Bytes{0} ? "\n" : " not known\n";
-  }
-}
-
 }  // namespace
 
 std::string FormatExplanation(const Explanation& explanation) {
@@ -105,7 +65,6 @@ std::string FormatExplanation(const Explanation& explanation) {
                           100 * device.busy_share, device.blocks, device.micro_batches,
                           FormatBytes(device.peak_memory), FormatBytes(device.memory_limit));
   }
-  AppendMemory(explanation.devices, out);
   if (!explanation.rejected.empty()) out += "\nInstead\n";
   for (const Explanation::Rejected& rejected : explanation.rejected) {
     const std::string seconds = rejected.step_seconds > 0 ? absl::StrFormat("%10.4f s", rejected.step_seconds)

@@ -224,7 +224,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
 absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan,
                                               const SearchLimits& limits = {});
 
-// For a terminal: the explanation as aligned text, lines of at most 110 columns.
+// For a terminal: the explanation as aligned text, lines of at most 110 columns, without what the memory of devices is made of.
 std::string FormatExplanation(const Explanation& explanation);
 
 }  // namespace medley

@@ -285,13 +285,17 @@ TEST_CASE("layers in host memory are refused where the host has too little, and 
   REQUIRE(unknown.status().ToString() == "OK");
   const Bytes of_one = unknown->prediction.ranks[0].memory.host;
   REQUIRE(of_one > Bytes{0});
-  CHECK_THAT(FormatExplanation(unknown->report.explanation),
-             Catch::Contains("on hosts in GiB") && Catch::Contains(" not known"));
+  for (const Explanation::Device& device : unknown->report.explanation.devices) {
+    CHECK(device.memory.host == of_one);
+    CHECK(device.memory.windows.total() > Bytes{0});
+    CHECK(device.host_memory == Bytes{0});
+  }
   // Both devices are of the node, and each has as much there.
   cluster.nodes[0].host_memory = 2 * of_one;
   const auto known = PlanJob(spec, pinned, cluster, Comparison::kNone);
   REQUIRE(known.status().ToString() == "OK");
-  CHECK_THAT(FormatExplanation(known->report.explanation), !Catch::Contains(" not known"));
+  for (const Explanation::Device& device : known->report.explanation.devices)
+    CHECK(device.host_memory == 2 * of_one);
   cluster.nodes[0].host_memory = 2 * of_one - Bytes{1};
   CHECK_THAT(std::string(PlanJob(spec, pinned, cluster, Comparison::kNone).status().message()),
              Catch::StartsWith("plan: units[0].window_layers: 1 keeps ") &&
@@ -313,8 +317,7 @@ TEST_CASE("a job that does not fit as it is gets a plan that needs less, and is 
     for (const RankPrediction& rank : planned->prediction.ranks) CHECK(rank.peak_memory <= memory);
     if (fitting.empty()) continue;
     CHECK_FALSE(planned->report.proven_optimal);
-    CHECK_THAT(FormatExplanation(planned->report.explanation),
-               Catch::Contains("Fitting     ") && Catch::Contains("memory in "));
+    CHECK_THAT(FormatExplanation(planned->report.explanation), Catch::Contains("Fitting     "));
   }
   CHECK_THAT(fitting, Catch::Contains("saves "));
 }
