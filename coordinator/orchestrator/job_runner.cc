@@ -9,6 +9,7 @@
 #include "coordinator/orchestrator/job_time.h"
 #include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/protection_terms.h"
+#include "coordinator/problem/cluster_links.h"
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "runtime/base/clock.h"
@@ -32,8 +33,6 @@ namespace {
 
 // Measuring may compile kernels, which takes minutes and shows no progress.
 constexpr double kMeasuringSilenceSeconds = 900;
-// What is supposed of a link where none was measured at all: a slow Ethernet.
-constexpr double kUnknownLinkLatencySeconds = 1e-4, kUnknownLinkBytesPerSecond = 1e8;
 // No device is silent for so long in training while all is well: so many steps, and at least so many seconds.
 constexpr double kLeastSilenceSeconds = 120, kStepsOfSilence = 20;
 
@@ -244,11 +243,7 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& asked,
   std::vector<LinkCost> costs;
   for (const ClusterLink& link : cluster.links) costs.push_back(link.cost);
   for (const ClusterLinkClass& link : cluster.link_classes) costs.push_back(link.cost);
-  const auto slowest = std::min_element(costs.begin(), costs.end(), [](const LinkCost& a, const LinkCost& b) {
-    return a.transfer.BytesPerSecond() < b.transfer.BytesPerSecond();
-  });
-  const LinkModel unknown = LinkModel::Line(kUnknownLinkLatencySeconds, kUnknownLinkBytesPerSecond);
-  cluster.default_link = slowest != costs.end() ? *slowest : LinkCost{unknown, unknown};
+  cluster.default_link = SupposedLink(costs);
   absl::StatusOr<PlannedJob> planned =
       PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone, Limits());
   RETURN_IF_ERROR(StillWanted());

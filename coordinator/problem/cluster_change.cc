@@ -130,6 +130,26 @@ std::vector<ClusterLink> LinksLikeOthers(const ClusterNode& added, const Cluster
   return links;
 }
 
+// Lets links of a kind's devices that nothing else tells be as the slowest between machines; of all classes they come last.
+void SupposeLinks(const std::string& kind, Cluster& cluster) {
+  const std::vector<AllowedDevice> devices = AllDevices(cluster);
+  if (LinksOf(devices, cluster).ok()) return;
+  std::map<std::string, std::string> hosts;
+  for (const AllowedDevice& device : devices) hosts.emplace(device.name, HostOf(*device.node));
+  std::vector<LinkCost> known;
+  for (const ClusterLink& link : cluster.links) {
+    const auto a = hosts.find(link.a), b = hosts.find(link.b);
+    if (a != hosts.end() && b != hosts.end() && a->second != b->second) known.push_back(link.cost);
+  }
+  for (const ClusterLinkClass& link : cluster.link_classes)
+    if (link.level != LinkLevel::kNode) known.push_back(link.cost);
+  const LinkCost supposed = SupposedLink(known);
+  for (const LinkLevel level : {LinkLevel::kNode, LinkLevel::kSite, LinkLevel::kSites}) {
+    cluster.link_classes.insert(cluster.link_classes.begin(),
+                                {.level = level, .a_kind = kind, .cost = supposed});
+  }
+}
+
 double NewestSeconds(const Cluster& cluster) {
   double newest = 0;
   for (const ClusterLink& link : cluster.links) newest = std::max(newest, link.measured_at_seconds);
@@ -232,6 +252,7 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
         {.level = LinkLevel::kNode, .a_kind = added.kind, .b_kind = added.kind, .cost = *added.link_of_node});
   }
   cluster.nodes.push_back(std::move(node));
+  SupposeLinks(added.kind, cluster);
   return absl::OkStatus();
 }
 

@@ -55,16 +55,42 @@ TEST_CASE("devices that are added are like others of their kind, and are joined 
   CHECK(added.devices[1].description.name == "cpu1");
   CHECK(added.devices[1].price_per_hour == 2);
   CHECK(added.devices[1].description.memory_limit == cluster.nodes[0].devices[0].description.memory_limit);
-  // Nothing says what joins two of a node.
-  CHECK_THAT(std::string(MakeProblem(SmallJob(), {.micro_batch_sizes = {1}}, cluster).status().message()),
-             Contains("no link between"));
-  cluster.default_link = Rate(5e9);
-  CHECK(RateOf(cluster, "added-0/cpu0", "added-0/cpu1") == Approx(5e9));
+  // Nothing says what joins two of a node: it is as the slowest between machines.
+  CHECK(RateOf(cluster, "added-0/cpu0", "added-0/cpu1") == Approx(1e9));
   CHECK(RateOf(cluster, "added-0/cpu1", "z/cpu0") == Approx(2e9));
   CHECK(RateOf(cluster, "added-0/cpu1", "a1/cpu0") == Approx(1e9));
   REQUIRE(AddDevices({.kind = "other", .node = "new", .price_per_hour = 3}, cluster).ToString() == "OK");
   CHECK(cluster.nodes.back().devices[0].price_per_hour == 3);
   CHECK(RateOf(cluster, "new/cpu0", "a1/cpu0") == Approx(3e9));
+  Cluster with_default = Measured();
+  with_default.default_link = Rate(5e9);
+  REQUIRE(AddDevices({.kind = "alike", .count = 2}, with_default).ToString() == "OK");
+  CHECK(RateOf(with_default, "added-0/cpu0", "added-0/cpu1") == Approx(5e9));
+}
+
+TEST_CASE(
+    "links of added devices that nothing tells are as the slowest between machines, or a slow Ethernet's") {
+  Cluster cluster = Measured();
+  cluster.profiles.push_back(cluster.profiles[0]);
+  cluster.profiles.back().device_kind = "L4";
+  const AddedDevices added = {
+      .kind = "L4",
+      .count = 2,
+      .like = ClusterDevice{.description = {.name = "gpu", .memory_limit = GiB(24)}, .kind = "L4"},
+      .link_of_node = Rate(0.5e9)};
+  Cluster alone = cluster;
+  REQUIRE(AddDevices(added, cluster).ToString() == "OK");
+  CHECK(RateOf(cluster, "added-0/gpu0", "z/cpu0") == Approx(1e9));
+  CHECK(RateOf(cluster, "added-0/gpu0", "added-0/gpu1") == Approx(0.5e9));
+  CHECK(RateOf(cluster, "a0/cpu0", "z/cpu0") == Approx(2e9));
+  // What is said of them goes before it.
+  REQUIRE(SetLink("L4", "other", 7e9, std::nullopt, cluster).ToString() == "OK");
+  CHECK(RateOf(cluster, "added-0/gpu0", "z/cpu0") == Approx(7e9));
+  CHECK(RateOf(cluster, "added-0/gpu0", "a0/cpu0") == Approx(1e9));
+  REQUIRE(RemoveDevices("a0", alone).ToString() == "OK");
+  REQUIRE(RemoveDevices("a1", alone).ToString() == "OK");
+  REQUIRE(AddDevices(added, alone).ToString() == "OK");
+  CHECK(RateOf(alone, "added-0/gpu0", "z/cpu0") == Approx(1e8));
 }
 
 TEST_CASE("devices of a kind that is not there are as they are described") {

@@ -11,6 +11,9 @@
 namespace medley {
 namespace {
 
+// Of a slow Ethernet.
+constexpr double kUnknownLinkLatencySeconds = 1e-4, kUnknownLinkBytesPerSecond = 1e8;
+
 class FindingLinks {
  public:
   FindingLinks(const std::vector<AllowedDevice>& devices, const Cluster& cluster)
@@ -101,6 +104,15 @@ std::string HostOf(const ClusterNode& node) { return node.host.empty() ? node.na
 
 absl::StatusOr<DeviceLinks> LinksOf(const std::vector<AllowedDevice>& devices, const Cluster& cluster) {
   return FindingLinks(devices, cluster).Find();
+}
+
+LinkCost SupposedLink(const std::vector<LinkCost>& known) {
+  const auto slowest = std::min_element(known.begin(), known.end(), [](const LinkCost& a, const LinkCost& b) {
+    return a.transfer.BytesPerSecond() < b.transfer.BytesPerSecond();
+  });
+  if (slowest != known.end()) return *slowest;
+  const LinkModel unknown = LinkModel::Line(kUnknownLinkLatencySeconds, kUnknownLinkBytesPerSecond);
+  return {unknown, unknown};
 }
 
 }  // namespace medley

@@ -23,4 +23,8 @@ struct AllowedDevice {
 // FailedPrecondition: a pair has no link, no link class that is its, and there is no default_link; names the pair.
 absl::StatusOr<DeviceLinks> LinksOf(const std::vector<AllowedDevice>& devices, const Cluster& cluster);
 
+// What is supposed of a link that was not measured, beside those that were: it is as the slowest of them, or, where there
+// are none, as a slow Ethernet.
+LinkCost SupposedLink(const std::vector<LinkCost>& known);
+
 }  // namespace medley
