@@ -675,7 +675,7 @@ TEST_CASE("a plan for a file is chosen for its cost, for a budget, or told with 
 TEST_CASE("what-if plans today's cluster and the changed one, as text or as JSON") {
   const Outcome text = RunOffline("what-if", {"--add", "kind=slow,count=2", "--remove", "a/d0"});
   CHECK(text.code == 0);
-  CHECK_THAT(text.out, Catch::StartsWith("added kind=slow,count=2\nremoved a/d0\n\n") &&
+  CHECK_THAT(text.out, Catch::StartsWith("removed a/d0\nadded kind=slow,count=2\n\n") &&
                            Catch::Contains("\nprice an hour                  10.00        3.00  -70.0 %\n"));
   const Outcome outcome = RunOffline("what-if", {"--remove", "a/d0", "--output", "json"});
   REQUIRE(outcome.code == 0);

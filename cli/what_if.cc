@@ -55,11 +55,13 @@ bool HasKind(const Cluster& cluster, const std::string& kind) {
   return false;
 }
 
-absl::Status Add(const std::string& text, const std::string& kinds_directory, Cluster& cluster) {
+// `before`: the cluster before devices were removed of it.
+absl::Status Add(const std::string& text, const std::string& kinds_directory, const Cluster& before,
+                 Cluster& cluster) {
   ASSIGN_OR_RETURN(auto fields, FieldsOf(text));
   AddedDevices added{.kind = fields["kind"], .node = fields["node"]};
   if (added.kind.empty())
-    return absl::InvalidArgumentError(absl::StrCat("kind: is missing; ", DescribeNames(cluster)));
+    return absl::InvalidArgumentError(absl::StrCat("kind: is missing; ", DescribeNames(before)));
   if (!fields.contains("count"))
     return absl::InvalidArgumentError(absl::StrCat("count: is missing, of kind \"", added.kind,
                                                    "\"; must be a whole number of devices, 1 to 65536"));
@@ -74,12 +76,12 @@ absl::Status Add(const std::string& text, const std::string& kinds_directory, Cl
           absl::StrCat("price: \"", fields["price"], "\" must be a number an hour, 0 or more"));
     added.price_per_hour = price;
   }
-  if (!HasKind(cluster, added.kind) && !kinds_directory.empty()) {
+  if (!HasKind(cluster, added.kind) && !HasKind(before, added.kind) && !kinds_directory.empty()) {
     ASSIGN_OR_RETURN(const KindSheet sheet, ReadKindSheet(kinds_directory, added.kind));
     added.like = sheet.device;
     added.link_of_node = sheet.link_of_node;
   }
-  return AddDevices(added, cluster);
+  return AddDevices(added, cluster, &before);
 }
 
 // "10Gbit", "1.25GB"; powers of 1000.
@@ -186,11 +188,15 @@ absl::StatusOr<v1::ClusterSpec> ChangedCluster(const v1::ClusterSpec& cluster, c
                                                const std::string& kinds_directory) {
   absl::StatusOr<Cluster> decoded = DecodeCluster(changes.with ? *changes.with : cluster);
   RETURN_IF_ERROR(Annotate(decoded.status(), changes.with ? "--with" : "--cluster"));
-  Cluster changed = *std::move(decoded);
-  for (const std::string& text : changes.adds)
-    RETURN_IF_ERROR(Annotate(Add(text, kinds_directory, changed), absl::StrCat("--add ", text)));
+  const Cluster before = *std::move(decoded);
+  Cluster changed = before;
   for (const std::string& name : changes.removes)
     RETURN_IF_ERROR(Annotate(RemoveDevices(name, changed), absl::StrCat("--remove ", name)));
+  for (const std::string& text : changes.adds)
+    RETURN_IF_ERROR(Annotate(Add(text, kinds_directory, before, changed), absl::StrCat("--add ", text)));
+  if (changed.nodes.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat("--remove ", changes.removes.back(), ": no device is left"));
   for (const std::string& text : changes.links)
     RETURN_IF_ERROR(Annotate(Link(text, changed), absl::StrCat("--link ", text)));
   return EncodeCluster(changed);
@@ -202,8 +208,8 @@ absl::StatusOr<v1::WhatIfReport> AnswerWhatIf(const v1::PlanJobRequest& request,
   ASSIGN_OR_RETURN(const v1::ClusterSpec changed, ChangedCluster(cluster, changes, kinds_directory));
   v1::WhatIfReport report;
   if (changes.with) report.add_changes(absl::StrCat("with ", changes.with_name));
-  for (const std::string& text : changes.adds) report.add_changes(absl::StrCat("added ", text));
   for (const std::string& text : changes.removes) report.add_changes(absl::StrCat("removed ", text));
+  for (const std::string& text : changes.adds) report.add_changes(absl::StrCat("added ", text));
   for (const std::string& text : changes.links) report.add_changes(absl::StrCat("link ", text));
   ASSIGN_OR_RETURN(*report.mutable_today(),
                    PlanOffline(request, cluster, kinds_directory, Comparison::kNone));

@@ -13,11 +13,11 @@ namespace medley {
 struct WhatIfChanges {
   std::optional<v1::ClusterSpec> with;  // another cluster in its place
   std::string with_name;                // of its file
-  std::vector<std::string> adds;        // "kind=K,count=N[,node=NAME][,price=P]"
   std::vector<std::string> removes;     // a node, a group of nodes, or "node/device"
+  std::vector<std::string> adds;        // "kind=K,count=N[,node=NAME][,price=P]"
   std::vector<std::string> links;       // "A-B=10Gbit[,50us]": devices, nodes, kinds or sites
 
-  bool any() const { return with.has_value() || !adds.empty() || !removes.empty() || !links.empty(); }
+  bool any() const { return with.has_value() || !removes.empty() || !adds.empty() || !links.empty(); }
 };
 
 // `cluster` with the changes. `kinds_directory`: of data sheets (profiles/), for kinds that are not in the cluster;

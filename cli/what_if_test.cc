@@ -142,6 +142,16 @@ TEST_CASE("devices are removed and links changed by names that have dashes thems
   CHECK(FigureOf(*other, "devices_left_out", "slow").changed() == 0);
 }
 
+TEST_CASE("devices may take the place and the name of those that are removed") {
+  const absl::StatusOr<v1::ClusterSpec> changed =
+      ChangedCluster(Today(), {.removes = {"b-2", "a-1"}, .adds = {"kind=slow,count=3,node=b-2"}});
+  REQUIRE(changed.status().ToString() == "OK");
+  REQUIRE(changed->nodes_size() == 1);
+  CHECK(changed->nodes(0).name() == "b-2");
+  CHECK(changed->nodes(0).site() == "south");
+  CHECK(changed->nodes(0).devices_size() == 3);
+}
+
 TEST_CASE("a kind that is not there is what its data sheet says") {
   const absl::StatusOr<v1::ClusterSpec> changed =
       ChangedCluster(Today(), {.adds = {"kind=L4-24,count=2,price=0.7"}}, "profiles");
@@ -191,7 +201,9 @@ TEST_CASE("what cannot be changed so is told with what there is") {
       Wrong{{.removes = {"c"}},
             "--remove c: no node or device is \"c\"; there are the kinds fast, two cores, slow; the "
             "nodes a-1, b-2; the sites north, south"},
-      Wrong{{.removes = {"a-1", "b-2"}}, "--remove b-2: without \"b-2\" no device is left"},
+      Wrong{{.removes = {"a-1", "b-2"}}, "--remove b-2: no device is left"},
+      Wrong{{.removes = {"a-1", "b-2"}, .adds = {"kind=fats,count=1"}},
+            "--add kind=fats,count=1: kind: no device is a \"fats\"; there are fast, two cores, slow"},
       Wrong{{.links = {"slow"}}, "--link slow: must be A-B=RATE[,LATENCY], as in north-south=10Gbit,50us"},
       Wrong{{.links = {"a-1-c=1Gbit"}},
             "--link a-1-c=1Gbit: no device, node, kind or site is \"c\"; there are the kinds fast, two "

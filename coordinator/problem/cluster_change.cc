@@ -39,6 +39,12 @@ std::set<std::string> KindsOf(const Cluster& cluster) {
   return kinds;
 }
 
+std::optional<AllowedDevice> FirstOfKind(const std::string& kind, const Cluster& cluster) {
+  for (const AllowedDevice& device : AllDevices(cluster))
+    if (device.device->kind == kind) return device;
+  return std::nullopt;
+}
+
 std::set<std::string> SitesOf(const Cluster& cluster) {
   std::set<std::string> sites;
   for (const ClusterNode& node : cluster.nodes) sites.insert(node.site);
@@ -101,10 +107,17 @@ KnownLinks KnownLinksOf(const Cluster& cluster) {
   return known;
 }
 
-// Of a node's devices, as others of its kind have them.
-std::vector<ClusterLink> LinksLikeOthers(const ClusterNode& added, const Cluster& cluster) {
-  if (cluster.links.empty()) return {};
-  const KnownLinks known = KnownLinksOf(cluster);
+// Of a node's devices, as others of its kind have them, or had them before.
+std::vector<ClusterLink> LinksLikeOthers(const ClusterNode& added, const Cluster& cluster,
+                                         const Cluster* before) {
+  if (cluster.links.empty() && (before == nullptr || before->links.empty())) return {};
+  KnownLinks known = KnownLinksOf(cluster);
+  if (before != nullptr) {
+    KnownLinks known_before = KnownLinksOf(*before);
+    known.from_kind_to_device.merge(known_before.from_kind_to_device);
+    known.between_kinds.merge(known_before.between_kinds);
+    known.within_hosts.merge(known_before.within_hosts);
+  }
   const std::vector<AllowedDevice> others = AllDevices(cluster);
   const std::string& kind = added.devices.front().kind;
   std::vector<ClusterLink> links;
@@ -216,7 +229,7 @@ bool IsEndOfLinks(const std::string& name, const Cluster& cluster) {
   return EndOf(name, cluster) != End::kUnknown;
 }
 
-absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
+absl::Status AddDevices(const AddedDevices& added, Cluster& cluster, const Cluster* before) {
   if (added.count < 1) return Invalid("count: ", added.count, "; must be at least 1");
   ClusterNode node{.name = added.node};
   std::set<std::string> names;
@@ -226,15 +239,16 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
     if (!names.contains(name)) node.name = name;
   }
   if (names.contains(node.name)) return Invalid("node: \"", node.name, "\" is there already");
-  const std::vector<AllowedDevice> devices = AllDevices(cluster);
-  const auto known = std::find_if(devices.begin(), devices.end(), [&](const AllowedDevice& device) {
-    return device.device->kind == added.kind;
-  });
-  if (known == devices.end() && !added.like)
-    return Invalid("kind: no device is a \"", added.kind, "\"; there are ", SomeNames(KindsOf(cluster)));
-  ClusterDevice like = known == devices.end() ? *added.like : *known->device;
+  std::optional<AllowedDevice> known = FirstOfKind(added.kind, cluster);
+  if (!known && before != nullptr) known = FirstOfKind(added.kind, *before);
+  if (!known && !added.like) {
+    std::set<std::string> kinds = KindsOf(cluster);
+    if (before != nullptr) kinds.merge(KindsOf(*before));
+    return Invalid("kind: no device is a \"", added.kind, "\"; there are ", SomeNames(kinds));
+  }
+  ClusterDevice like = known ? *known->device : *added.like;
   if (added.price_per_hour) like.price_per_hour = *added.price_per_hour;
-  if (known != devices.end()) {
+  if (known) {
     node.site = known->node->site;
     node.host_memory = known->node->host_memory;
     node.network_cards = known->node->network_cards;
@@ -246,8 +260,8 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
     // Each has its own.
     for (int& core : node.devices.back().description.cores) core += d * kMostCores;
   }
-  for (ClusterLink& link : LinksLikeOthers(node, cluster)) cluster.links.push_back(std::move(link));
-  if (known == devices.end() && added.link_of_node && added.count > 1) {
+  for (ClusterLink& link : LinksLikeOthers(node, cluster, before)) cluster.links.push_back(std::move(link));
+  if (!known && added.link_of_node && added.count > 1) {
     cluster.link_classes.push_back(
         {.level = LinkLevel::kNode, .a_kind = added.kind, .b_kind = added.kind, .cost = *added.link_of_node});
   }
@@ -257,21 +271,18 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
 }
 
 absl::Status RemoveDevices(const std::string& name, Cluster& cluster) {
-  Cluster left = cluster;
   std::set<std::string> removed;
   for (const AllowedDevice& device : AllDevices(cluster))
     if (IsAt(device, name)) removed.insert(device.name);
   if (removed.empty()) return Invalid("no node or device is \"", name, "\"; ", DescribeNames(cluster));
-  for (ClusterNode& node : left.nodes) {
+  for (ClusterNode& node : cluster.nodes) {
     std::erase_if(node.devices,
                   [&](const ClusterDevice& device) { return removed.contains(FullName(node.name, device)); });
   }
-  std::erase_if(left.nodes, [](const ClusterNode& node) { return node.devices.empty(); });
-  if (left.nodes.empty()) return Invalid("without \"", name, "\" no device is left");
-  std::erase_if(left.links, [&](const ClusterLink& link) {
+  std::erase_if(cluster.nodes, [](const ClusterNode& node) { return node.devices.empty(); });
+  std::erase_if(cluster.links, [&](const ClusterLink& link) {
     return removed.contains(link.a) || removed.contains(link.b);
   });
-  cluster = std::move(left);
   return absl::OkStatus();
 }
 

@@ -22,12 +22,15 @@ struct AddedDevices {
 // and the host memory of that one's node, and where links are given pair by pair each has those that a device of its
 // kind has, as far as there are any; classes of links join them as all others, and what then still has no link has the
 // slowest that there is between machines (SupposedLink). How devices of the node slow each other down is not known.
+// `before`: the cluster before devices were removed of it, whose kinds and links still tell what those added are like; null: as
+// `cluster`.
 // InvalidArgument: there is no such kind and none is described (names those that there are); the node is there
 // already; fewer than one device.
-absl::Status AddDevices(const AddedDevices& added, Cluster& cluster);
+absl::Status AddDevices(const AddedDevices& added, Cluster& cluster, const Cluster* before = nullptr);
 
-// Without a node, without all nodes of a group ("new" of "new-0", "new-1", ...) or without one device ("node/device").
-// InvalidArgument: it is none of these, names what there is; nothing would be left.
+// Without a node, without all nodes of a group ("new" of "new-0", "new-1", ...) or without one device ("node/device"). There may
+// be nothing left.
+// InvalidArgument: it is none of these, names what there is.
 absl::Status RemoveDevices(const std::string& name, Cluster& cluster);
 
 // With other links between two devices ("node/device"), nodes, groups of nodes, kinds or sites. Links of kinds are those
