@@ -1,7 +1,6 @@
 #include "cli/offline_plan.h"
 
 #include <atomic>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/wire/kind_profiles.h"
@@ -16,7 +15,8 @@
 namespace medley {
 
 absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, const v1::ClusterSpec& cluster,
-                                           const std::string& kinds_directory, Comparison comparison) {
+                                           const std::string& kinds_directory, Comparison comparison,
+                                           const std::optional<std::set<std::string>>& kinds) {
   const v1::JobSpec& spec = request.spec();
   std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
@@ -35,7 +35,7 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, co
                      " is more than the devices of the cluster, ", devices));
   }
   if (!kinds_directory.empty())
-    RETURN_IF_ERROR(AddKindProfiles(kinds_directory, training, constraints, decoded));
+    RETURN_IF_ERROR(AddKindProfiles(kinds_directory, training, constraints, decoded, kinds));
   std::atomic<bool> stop = false;
   const StopAfter limit(stop, request.time_limit_seconds() > 0 ? absl::Seconds(request.time_limit_seconds())
                                                                : absl::InfiniteDuration());

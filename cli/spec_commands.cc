@@ -113,13 +113,13 @@ absl::Status RunWhatIf(const Connection& connection, WhatIfCommand command) {
   v1::ClusterSpec cluster;
   RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
   if (!command.with_file.empty()) {
-    RETURN_IF_ERROR(ReadInputFile(command.with_file, &command.changes.with.emplace()));
-    command.changes.with_name = command.with_file;
+    RETURN_IF_ERROR(ReadInputFile(command.with_file, &command.changes.other.emplace()));
+    command.changes.other_name = command.with_file;
   }
   if (!command.changes.any())
     return absl::InvalidArgumentError("what-if: nothing is changed; give --add, --remove, --link or --with");
   const absl::StatusOr<v1::WhatIfReport> report =
-      AnswerWhatIf(request, cluster, command.changes, command.kinds_directory);
+      AnswerWhatIf(request, cluster, command.changes, {command.kinds_directory});
   RETURN_IF_ERROR(places.Locate(report.status()));
   return Show(connection, report,
               [&](const v1::WhatIfReport& reply) { return FormatWhatIf(reply, connection.columns); });

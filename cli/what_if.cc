@@ -20,6 +20,8 @@
 namespace medley {
 namespace {
 
+constexpr char kToday[] = "today's cluster";
+
 // "kind=cpu, 2 cores,count=3": a value ends where the next of these names begins, for kinds may have commas.
 constexpr std::array<absl::string_view, 4> kAddFields = {"kind", "count", "node", "price"};
 
@@ -47,17 +49,21 @@ absl::StatusOr<std::map<std::string, std::string>> FieldsOf(const std::string& t
   return fields;
 }
 
-bool HasKind(const Cluster& cluster, const std::string& kind) {
+// As the cluster's devices write the kind, whose case does not matter; empty: it is none of theirs.
+std::string KindAsIn(const Cluster& cluster, const std::string& kind) {
+  std::string found;
   for (const ClusterNode& node : cluster.nodes) {
-    for (const ClusterDevice& device : node.devices)
-      if (device.kind == kind) return true;
+    for (const ClusterDevice& device : node.devices) {
+      if (device.kind == kind) return kind;
+      if (absl::EqualsIgnoreCase(device.kind, kind)) found = device.kind;
+    }
   }
-  return false;
+  return found;
 }
 
 // `before`: the cluster before devices were removed of it.
-absl::Status Add(const std::string& text, const std::string& kinds_directory, const Cluster& before,
-                 Cluster& cluster) {
+absl::Status Add(const std::string& text, const DataSheets& sheets, const Cluster& before, Cluster& cluster,
+                 std::set<std::string>& kinds_by_sheet) {
   ASSIGN_OR_RETURN(auto fields, FieldsOf(text));
   AddedDevices added{.kind = fields["kind"], .node = fields["node"]};
   if (added.kind.empty())
@@ -76,11 +82,21 @@ absl::Status Add(const std::string& text, const std::string& kinds_directory, co
           absl::StrCat("price: \"", fields["price"], "\" must be a number an hour, 0 or more"));
     added.price_per_hour = price;
   }
-  if (!HasKind(cluster, added.kind) && !HasKind(before, added.kind) && !kinds_directory.empty()) {
-    ASSIGN_OR_RETURN(const KindSheet sheet, ReadKindSheet(kinds_directory, added.kind));
+  std::string known = KindAsIn(before, added.kind);
+  if (known.empty()) known = KindAsIn(cluster, added.kind);
+  if (known.empty() && sheets.directory.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kind: no device is a \"", added.kind,
+                     "\", and without --kinds DIR there is no data sheet of it; ", DescribeNames(before)));
+  }
+  if (known.empty()) {
+    ASSIGN_OR_RETURN(const KindSheet sheet, ReadKindSheet(sheets.directory, added.kind));
+    known = sheet.device.kind;
+    if (KindAsIn(before, known).empty()) kinds_by_sheet.insert(known);
     added.like = sheet.device;
     added.link_of_node = sheet.link_of_node;
   }
+  added.kind = known;
   return AddDevices(added, cluster, &before);
 }
 
@@ -184,36 +200,41 @@ void AddFigures(v1::WhatIfReport& report) {
 
 }  // namespace
 
-absl::StatusOr<v1::ClusterSpec> ChangedCluster(const v1::ClusterSpec& cluster, const WhatIfChanges& changes,
-                                               const std::string& kinds_directory) {
-  absl::StatusOr<Cluster> decoded = DecodeCluster(changes.with ? *changes.with : cluster);
-  RETURN_IF_ERROR(Annotate(decoded.status(), changes.with ? "--with" : "--cluster"));
+absl::StatusOr<ChangedCluster> ChangeCluster(const v1::ClusterSpec& today, const WhatIfChanges& changes,
+                                             const DataSheets& sheets) {
+  absl::StatusOr<Cluster> decoded = DecodeCluster(changes.other ? *changes.other : today);
+  RETURN_IF_ERROR(Annotate(decoded.status(), changes.other ? "--cluster" : kToday));
   const Cluster before = *std::move(decoded);
   Cluster changed = before;
+  std::set<std::string> kinds_by_sheet;
   for (const std::string& name : changes.removes)
     RETURN_IF_ERROR(Annotate(RemoveDevices(name, changed), absl::StrCat("--remove ", name)));
   for (const std::string& text : changes.adds)
-    RETURN_IF_ERROR(Annotate(Add(text, kinds_directory, before, changed), absl::StrCat("--add ", text)));
+    RETURN_IF_ERROR(
+        Annotate(Add(text, sheets, before, changed, kinds_by_sheet), absl::StrCat("--add ", text)));
   if (changed.nodes.empty())
     return absl::InvalidArgumentError(
         absl::StrCat("--remove ", changes.removes.back(), ": no device is left"));
   for (const std::string& text : changes.links)
     RETURN_IF_ERROR(Annotate(Link(text, changed), absl::StrCat("--link ", text)));
-  return EncodeCluster(changed);
+  return ChangedCluster{EncodeCluster(changed), std::move(kinds_by_sheet)};
 }
 
-absl::StatusOr<v1::WhatIfReport> AnswerWhatIf(const v1::PlanJobRequest& request,
-                                              const v1::ClusterSpec& cluster, const WhatIfChanges& changes,
-                                              const std::string& kinds_directory) {
-  ASSIGN_OR_RETURN(const v1::ClusterSpec changed, ChangedCluster(cluster, changes, kinds_directory));
+absl::StatusOr<v1::WhatIfReport> AnswerWhatIf(const v1::PlanJobRequest& request, const v1::ClusterSpec& today,
+                                              const WhatIfChanges& changes, const DataSheets& sheets) {
+  RETURN_IF_ERROR(Annotate(DecodeCluster(today).status(), kToday));
+  ASSIGN_OR_RETURN(const ChangedCluster changed, ChangeCluster(today, changes, sheets));
   v1::WhatIfReport report;
-  if (changes.with) report.add_changes(absl::StrCat("with ", changes.with_name));
+  if (changes.other) report.add_changes(absl::StrCat("with ", changes.other_name));
   for (const std::string& text : changes.removes) report.add_changes(absl::StrCat("removed ", text));
   for (const std::string& text : changes.adds) report.add_changes(absl::StrCat("added ", text));
   for (const std::string& text : changes.links) report.add_changes(absl::StrCat("link ", text));
-  ASSIGN_OR_RETURN(*report.mutable_today(),
-                   PlanOffline(request, cluster, kinds_directory, Comparison::kNone));
-  absl::StatusOr<v1::PlanReport> then = PlanOffline(request, changed, kinds_directory, Comparison::kNone);
+  const std::string sheets_of_today = sheets.of_added_alone ? "" : sheets.directory;
+  ASSIGN_OR_RETURN(*report.mutable_today(), PlanOffline(request, today, sheets_of_today, Comparison::kNone));
+  std::optional<std::set<std::string>> kinds_by_sheet;
+  if (sheets.of_added_alone) kinds_by_sheet = changed.kinds_by_sheet;
+  absl::StatusOr<v1::PlanReport> then =
+      PlanOffline(request, changed.cluster, sheets.directory, Comparison::kNone, kinds_by_sheet);
   RETURN_IF_ERROR(Annotate(then.status(), "with the changes"));
   *report.mutable_changed() = *std::move(then);
   AddFigures(report);

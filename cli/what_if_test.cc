@@ -1,6 +1,7 @@
 #include "cli/what_if.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "cli/offline_plan.h"
@@ -125,9 +126,9 @@ TEST_CASE("the report is shown as a table of both") {
 }
 
 TEST_CASE("devices are removed and links changed by names that have dashes themselves") {
-  const absl::StatusOr<v1::ClusterSpec> smaller = ChangedCluster(Today(), {.removes = {"b-2"}});
+  const absl::StatusOr<ChangedCluster> smaller = ChangeCluster(Today(), {.removes = {"b-2"}});
   REQUIRE(smaller.ok());
-  CHECK(smaller->nodes_size() == 1);
+  CHECK(smaller->cluster.nodes_size() == 1);
   for (const char* link :
        {"a-1-b-2=10Gbit,50us", "north-south=10Gbit,50us", "fast, two cores-slow=1.25GB/s,0.05ms"}) {
     CAPTURE(link);
@@ -136,35 +137,79 @@ TEST_CASE("devices are removed and links changed by names that have dashes thems
     CHECK(FigureOf(*report, "step_seconds").difference_percent() < -1);
   }
   const absl::StatusOr<v1::WhatIfReport> other =
-      AnswerWhatIf(Request(), Today(), {.with = *smaller, .with_name = "x"});
+      AnswerWhatIf(Request(), Today(), {.other = smaller->cluster, .other_name = "x"});
   REQUIRE(other.ok());
   CHECK(other->changes(0) == "with x");
   CHECK(FigureOf(*other, "devices_left_out", "slow").changed() == 0);
 }
 
 TEST_CASE("devices may take the place and the name of those that are removed") {
-  const absl::StatusOr<v1::ClusterSpec> changed =
-      ChangedCluster(Today(), {.removes = {"b-2", "a-1"}, .adds = {"kind=slow,count=3,node=b-2"}});
+  const absl::StatusOr<ChangedCluster> changed =
+      ChangeCluster(Today(), {.removes = {"b-2", "a-1"}, .adds = {"kind=slow,count=3,node=b-2"}});
   REQUIRE(changed.status().ToString() == "OK");
-  REQUIRE(changed->nodes_size() == 1);
-  CHECK(changed->nodes(0).name() == "b-2");
-  CHECK(changed->nodes(0).site() == "south");
-  CHECK(changed->nodes(0).devices_size() == 3);
+  REQUIRE(changed->cluster.nodes_size() == 1);
+  CHECK(changed->cluster.nodes(0).name() == "b-2");
+  CHECK(changed->cluster.nodes(0).site() == "south");
+  CHECK(changed->cluster.nodes(0).devices_size() == 3);
 }
 
 TEST_CASE("a kind that is not there is what its data sheet says") {
-  const absl::StatusOr<v1::ClusterSpec> changed =
-      ChangedCluster(Today(), {.adds = {"kind=L4-24,count=2,price=0.7"}}, "profiles");
+  const absl::StatusOr<ChangedCluster> changed =
+      ChangeCluster(Today(), {.adds = {"kind=L4-24,count=2,price=0.7"}}, {"profiles"});
   REQUIRE(changed.status().ToString() == "OK");
-  const v1::Node& node = changed->nodes(2);
+  const v1::Node& node = changed->cluster.nodes(2);
   REQUIRE(node.devices_size() == 2);
   CHECK(node.devices(0).kind() == "L4-24");
   CHECK(node.devices(0).price_per_hour() == 0.7);
   CHECK(node.devices(0).memory_bytes() > uint64_t{20} << 30);
   const absl::StatusOr<v1::WhatIfReport> report =
-      AnswerWhatIf(Request(), Today(), {.adds = {"kind=L4-24,count=2,price=0.7"}}, "profiles");
+      AnswerWhatIf(Request(), Today(), {.adds = {"kind=L4-24,count=2,price=0.7"}}, {"profiles"});
   REQUIRE(report.status().ToString() == "OK");
   CHECK(FigureOf(*report, "devices_used", "L4-24").changed() == 2);
+}
+
+TEST_CASE("a kind is found whatever the case of its name, and a data sheet by the beginning of its name") {
+  const auto kind_of = [](const std::string& name) {
+    const absl::StatusOr<ChangedCluster> changed =
+        ChangeCluster(Today(), {.adds = {absl::StrCat("kind=", name, ",count=1")}}, {"profiles"});
+    return changed.ok() ? changed->cluster.nodes(2).devices(0).kind()
+                        : std::string(changed.status().message());
+  };
+  CHECK(kind_of("SLOW") == "slow");
+  CHECK(kind_of("Fast, Two Cores") == "fast, two cores");
+  CHECK(kind_of("t4") == "T4-16");
+  CHECK(kind_of("h100-80") == "H100-80");
+  CHECK(kind_of("a100") ==
+        "--add kind=a100,count=1: kind: \"a100\" may be A100-40, A100-80; name one of them");
+  // A device that is there goes before a data sheet.
+  v1::ClusterSpec today = Today();
+  today.mutable_nodes(1)->mutable_devices(0)->set_kind("l4-24");
+  const absl::StatusOr<ChangedCluster> changed = ChangeCluster(
+      today, {.adds = {"kind=L4-24,count=1", "kind=T4,count=1", "kind=T4,count=1"}}, {"profiles"});
+  REQUIRE(changed.status().ToString() == "OK");
+  CHECK(changed->cluster.nodes(2).devices(0).kind() == "l4-24");
+  CHECK(changed->kinds_by_sheet == std::set<std::string>{"T4-16"});
+}
+
+TEST_CASE("data sheets of what is added are not for other kinds that have no profile") {
+  const DataSheets sheets{.directory = "profiles", .of_added_alone = true};
+  const absl::StatusOr<v1::WhatIfReport> report =
+      AnswerWhatIf(Request(), Today(), {.adds = {"kind=L4,count=2"}}, sheets);
+  REQUIRE(report.status().ToString() == "OK");
+  CHECK(FigureOf(*report, "devices_used", "L4-24").changed() == 2);
+  v1::ClusterSpec unknown = Today();
+  v1::Node& node = *unknown.add_nodes();
+  node = unknown.nodes(1);
+  node.set_name("c");
+  node.mutable_devices(0)->set_kind("T4-16");
+  CHECK_THAT(
+      std::string(AnswerWhatIf(Request(), unknown, {.adds = {"kind=L4,count=2"}}, sheets).status().message()),
+      Catch::StartsWith("no profile for shape ") && Contains("\"T4-16\""));
+  const WhatIfChanges changes{.other = unknown, .adds = {"kind=L4,count=2"}};
+  CHECK_THAT(std::string(AnswerWhatIf(Request(), Today(), changes, sheets).status().message()),
+             Catch::StartsWith("with the changes: no profile for shape ") && Contains("\"T4-16\""));
+  CHECK(AnswerWhatIf(Request(), unknown, {.adds = {"kind=L4,count=2"}}, {"profiles"}).status().ToString() ==
+        "OK");
 }
 
 struct Wrong {
@@ -174,9 +219,11 @@ struct Wrong {
 
 TEST_CASE("what cannot be changed so is told with what there is") {
   const Wrong wrong = GENERATE(
-      Wrong{{.adds = {"kind=A100,count=1"}},
-            "--add kind=A100,count=1: kind: no device is a \"A100\"; there are fast, two "
-            "cores, slow"},
+      Wrong{
+          {.adds = {"kind=A100,count=1"}},
+          "--add kind=A100,count=1: kind: no device is a \"A100\", and without --kinds DIR there is no data "
+          "sheet of it; there are the kinds fast, two cores, slow; the nodes a-1, b-2; the sites north, "
+          "south"},
       Wrong{{.adds = {"count=1"}},
             "--add count=1: kind: is missing; there are the kinds fast, two cores, slow; the "
             "nodes a-1, b-2; the sites north, south"},
@@ -186,8 +233,8 @@ TEST_CASE("what cannot be changed so is told with what there is") {
       Wrong{{.adds = {"kind=slow,cout=1"}},
             "--add kind=slow,cout=1: count: is missing, of kind \"slow,cout=1\"; must be a whole number of "
             "devices, 1 to 65536"},
-      Wrong{{.with = v1::ClusterSpec()},
-            "--with: nodes: there are none, and no node_groups; at least one of either is needed"},
+      Wrong{{.other = v1::ClusterSpec()},
+            "--cluster: nodes: there are none, and no node_groups; at least one of either is needed"},
       Wrong{{.adds = {"kind=slow,count=0"}},
             "--add kind=slow,count=0: count: \"0\" must be a whole number of devices, 1 "
             "to 65536"},
@@ -202,8 +249,11 @@ TEST_CASE("what cannot be changed so is told with what there is") {
             "--remove c: no node or device is \"c\"; there are the kinds fast, two cores, slow; the "
             "nodes a-1, b-2; the sites north, south"},
       Wrong{{.removes = {"a-1", "b-2"}}, "--remove b-2: no device is left"},
-      Wrong{{.removes = {"a-1", "b-2"}, .adds = {"kind=fats,count=1"}},
-            "--add kind=fats,count=1: kind: no device is a \"fats\"; there are fast, two cores, slow"},
+      Wrong{
+          {.removes = {"a-1", "b-2"}, .adds = {"kind=fats,count=1"}},
+          "--add kind=fats,count=1: kind: no device is a \"fats\", and without --kinds DIR there is no data "
+          "sheet of it; there are the kinds fast, two cores, slow; the nodes a-1, b-2; the sites north, "
+          "south"},
       Wrong{{.links = {"slow"}}, "--link slow: must be A-B=RATE[,LATENCY], as in north-south=10Gbit,50us"},
       Wrong{{.links = {"a-1-c=1Gbit"}},
             "--link a-1-c=1Gbit: no device, node, kind or site is \"c\"; there are the kinds fast, two "
@@ -215,15 +265,17 @@ TEST_CASE("what cannot be changed so is told with what there is") {
             "--link north-south=0Gbit: \"0Gbit\" must be a rate above 0, as in 10Gbit, 400Mbit or 25GB"},
       Wrong{{.links = {"north-south=1Gbit,slow"}},
             "--link north-south=1Gbit,slow: \"slow\" must be a latency, as in 50us or 2ms"});
-  const absl::Status status = ChangedCluster(Today(), wrong.changes).status();
+  const absl::Status status = ChangeCluster(Today(), wrong.changes).status();
   CHECK(absl::IsInvalidArgument(status));
   CHECK(status.message() == wrong.error);
 }
 
 TEST_CASE("what no data sheet is of, and what cannot be planned, is told") {
   CHECK_THAT(
-      std::string(ChangedCluster(Today(), {.adds = {"kind=B9,count=1"}}, "profiles").status().message()),
+      std::string(ChangeCluster(Today(), {.adds = {"kind=B9,count=1"}}, {"profiles"}).status().message()),
       Contains("kind: no device is a \"B9\", and profiles has no file of it; there are A100-40, "));
+  CHECK(AnswerWhatIf(Request(), v1::ClusterSpec(), {.other = Today()}).status().message() ==
+        "today's cluster: nodes: there are none, and no node_groups; at least one of either is needed");
   v1::PlanJobRequest request = Request();
   request.mutable_spec()->mutable_scheduling()->set_least_devices(3);
   CHECK(AnswerWhatIf(request, Today(), {.removes = {"b-2"}}).status().message() ==

@@ -21,6 +21,23 @@ namespace {
 // No data sheet says it: of a message between devices of a node.
 constexpr double kNodeLatencySeconds = 1e-5;
 
+absl::Status CheckDirectory(const std::string& directory) {
+  std::error_code error;
+  if (std::filesystem::is_directory(directory, error)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--kinds: \"", directory, "\" is not a directory"));
+}
+
+// Those of the names that `kind` may mean: it itself, or the same in another case, or those that begin with it and a dash.
+std::vector<std::string> MeantBy(const std::string& kind, const std::set<std::string>& names) {
+  if (names.contains(kind)) return {kind};
+  std::vector<std::string> same, longer;
+  for (const std::string& name : names) {
+    if (absl::EqualsIgnoreCase(name, kind)) same.push_back(name);
+    if (absl::StartsWithIgnoreCase(name, kind + "-")) longer.push_back(name);
+  }
+  return same.empty() ? longer : same;
+}
+
 int MostOnNode(const Cluster& cluster, const std::string& kind) {
   std::ptrdiff_t most = 0;
   for (const ClusterNode& node : cluster.nodes) {
@@ -77,15 +94,16 @@ const std::pair<const std::string, DeviceKindProfile::Learnt>& SoftwareOf(
 }  // namespace
 
 absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
-                             const JobConstraints& constraints, Cluster& cluster) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(directory, error))
-    return absl::InvalidArgumentError(absl::StrCat("--kinds: \"", directory, "\" is not a directory"));
+                             const JobConstraints& constraints, Cluster& cluster,
+                             const std::optional<std::set<std::string>>& only) {
+  RETURN_IF_ERROR(CheckDirectory(directory));
   ASSIGN_OR_RETURN(const std::vector<MissingProfile> missing, MissingProfiles(spec, constraints, cluster));
   std::vector<FoundKind> found;
   for (const MissingProfile& profile : missing) {
+    if (only && !only->contains(profile.device_kind)) continue;
     if (profile.share || absl::StrContains(profile.device_kind, '/')) continue;
     const std::string path = absl::StrCat(directory, "/", profile.device_kind, ".yaml");
+    std::error_code error;
     if (!std::filesystem::exists(path, error)) continue;
     ASSIGN_OR_RETURN(DeviceKindProfile kind, ReadDeviceKind(path));
     RETURN_IF_ERROR(CheckSays(kind, spec.precision, path));
@@ -113,18 +131,25 @@ absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& s
 }
 
 absl::StatusOr<KindSheet> ReadKindSheet(const std::string& directory, const std::string& kind) {
+  RETURN_IF_ERROR(CheckDirectory(directory));
   std::error_code error;
   std::set<std::string> there;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error))
     if (entry.path().extension() == ".yaml") there.insert(entry.path().stem());
-  if (!there.contains(kind)) {
+  const std::vector<std::string> meant = MeantBy(kind, there);
+  if (meant.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kind: \"", kind, "\" may be ", absl::StrJoin(meant, ", "), "; name one of them"));
+  }
+  if (meant.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("kind: no device is a \"", kind, "\", and ", directory,
                                                    " has no file of it; there are ",
                                                    absl::StrJoin(there, ", ")));
   }
-  ASSIGN_OR_RETURN(const DeviceKindProfile read, ReadDeviceKind(absl::StrCat(directory, "/", kind, ".yaml")));
+  ASSIGN_OR_RETURN(const DeviceKindProfile read,
+                   ReadDeviceKind(absl::StrCat(directory, "/", meant.front(), ".yaml")));
   KindSheet sheet;
-  sheet.device.kind = kind;
+  sheet.device.kind = meant.front();
   sheet.device.description = {.name = "gpu", .backend = "gpu", .memory_limit = read.figures.memory};
   sheet.device.computes = read.figures.computes;
   const LinkModel link = LinkModel::Line(kNodeLatencySeconds, read.figures.node_link_bytes_per_second);

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,18 +16,21 @@ namespace medley {
 // coefficients are of the software that most of these kinds were measured with, for devices side by side are planned by what they take of
 // each other's time; of several, of the one with the most published rows. What devices of these kinds compute jobs in is what their
 // files say. A profile says of itself that nothing was measured, and how far such times were off. Kinds without a file are left to
-// whoever misses their profiles.
+// whoever misses their profiles. `only`: those of these kinds; none: of all.
 // Errors: those of MissingProfiles and ReadDeviceKind; InvalidArgument: no such directory, a file without calibrations, or without a rate
 // of f32 where its devices compute the job in that.
 absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
-                             const JobConstraints& constraints, Cluster& cluster);
+                             const JobConstraints& constraints, Cluster& cluster,
+                             const std::optional<std::set<std::string>>& only = std::nullopt);
 
 // What a data sheet says of a device, and of what joins those of a node.
 struct KindSheet {
   ClusterDevice device;  // named "gpu"; without a price
   LinkCost link_of_node;
 };
-// Of "DIRECTORY/KIND.yaml". Errors of ReadDeviceKind; InvalidArgument: there is none, names those that there are.
+// Of "DIRECTORY/KIND.yaml", where case does not matter; where there is none, of the only one whose name begins with KIND and a
+// dash, as "L4-24" does with "L4". The device's kind is the file's name.
+// Errors of ReadDeviceKind; InvalidArgument: no such directory; there is none, or several: names them.
 absl::StatusOr<KindSheet> ReadKindSheet(const std::string& directory, const std::string& kind);
 
 }  // namespace medley

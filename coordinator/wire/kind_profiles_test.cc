@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "coordinator/problem/planning_problem.h"
 
@@ -69,8 +70,8 @@ TEST_CASE("coefficients are of the software that most kinds were measured with, 
     REQUIRE(AddKindProfiles("profiles", Gpt2(), {.micro_batch_sizes = {1}}, cluster).ok());
     return cluster.profiles[0].provenance;
   };
-  CHECK_THAT(software_of({"A100-80"}), Catch::Contains("composer fsdp"));
-  CHECK_THAT(software_of({"A100-80", "V100-16"}), Catch::Contains("layers of zorse"));
+  CHECK_THAT(software_of({"A100-40"}), Catch::Contains("megatron-lm, one node"));
+  CHECK_THAT(software_of({"A100-40", "V100-16"}), Catch::Contains("layers of zorse"));
   CHECK_THAT(software_of({"A100-80", "H100-80"}), Catch::Contains("composer fsdp"));
 }
 
@@ -139,6 +140,34 @@ TEST_CASE("a kind that no file is of stays without, and a directory that is not 
              Catch::Contains("abacus"));
   CHECK(AddKindProfiles("nowhere", Gpt2(), {}, cluster) ==
         absl::InvalidArgumentError("--kinds: \"nowhere\" is not a directory"));
+}
+
+TEST_CASE("a data sheet is found by its name in any case, or by what only its name begins with") {
+  for (const char* name : {"L4-24", "l4-24", "L4", "l4"}) {
+    CAPTURE(name);
+    const absl::StatusOr<KindSheet> sheet = ReadKindSheet("profiles", name);
+    REQUIRE(sheet.status().ToString() == "OK");
+    CHECK(sheet->device.kind == "L4-24");
+    CHECK(sheet->device.description.memory_limit == GiB(24));
+  }
+  CHECK(ReadKindSheet("profiles", "a100").status() ==
+        absl::InvalidArgumentError("kind: \"a100\" may be A100-40, A100-80; name one of them"));
+  CHECK(ReadKindSheet("profiles", "A100-80")->device.kind == "A100-80");
+  // More than up to a dash.
+  CHECK_THAT(
+      std::string(ReadKindSheet("profiles", "A1").status().message()),
+      Catch::StartsWith("kind: no device is a \"A1\", and profiles has no file of it; there are A100-40, "));
+  CHECK(ReadKindSheet("nowhere", "L4").status() ==
+        absl::InvalidArgumentError("--kinds: \"nowhere\" is not a directory"));
+}
+
+TEST_CASE("where only some kinds are to have profiles by their data sheets, others stay without") {
+  Cluster cluster = Of({"A100-80", "V100-16"});
+  REQUIRE(AddKindProfiles("profiles", Gpt2(), {.micro_batch_sizes = {1}}, cluster,
+                          std::set<std::string>{"V100-16"})
+              .ok());
+  REQUIRE(cluster.profiles.size() == 1);
+  CHECK(cluster.profiles[0].device_kind == "V100-16");
 }
 
 }  // namespace
