@@ -138,18 +138,20 @@ void AddWhatIfCommand(CLI::App& app, Arguments& arguments, Action& action) {
       "what-if", "how a job would run on a cluster with other devices or links, beside today's");
   WhatIfCommand& command = arguments.what_if;
   AddSpecOptions(*what_if, command.spec);
-  what_if->add_option("--cluster", command.cluster_file, "today's cluster (YAML)")->required();
-  AddRepeatedOption(
-      *what_if, "--add", command.changes.adds,
-      "kind=K,count=N[,node=NAME][,price=PER_HOUR]: a node more with N devices of kind K; may be repeated");
+  what_if->add_option("--today", command.today_file, "today's cluster (YAML); default: the coordinator's");
+  what_if->add_option("--cluster", command.cluster_file, "another cluster (YAML) in the place of today's");
   AddRepeatedOption(*what_if, "--remove", command.changes.removes,
                     "NODE, group of nodes or NODE/DEVICE that is gone; may be repeated");
   AddRepeatedOption(
+      *what_if, "--add", command.changes.adds,
+      "kind=K,count=N[,node=NAME][,price=PER_HOUR]: a node more with N devices of kind K; may be repeated");
+  AddRepeatedOption(
       *what_if, "--link", command.changes.links,
       "A-B=10Gbit[,50us]: another link between kinds, nodes, sites or devices; may be repeated");
-  what_if->add_option("--with", command.with_file, "another cluster (YAML) in the place of today's");
-  what_if->add_option("--kinds", command.kinds_directory,
-                      "directory of data sheets (profiles/) for kinds that have no profile in the cluster");
+  what_if->add_option(
+      "--kinds", command.kinds_directory,
+      "directory of data sheets (profiles/) for kinds that have no profile; default: for those of "
+      "--add alone, /usr/share/medley/profiles or else profiles");
   AddGoalOptions(*what_if, arguments.goal);
   what_if
       ->add_option("--time-limit", command.time_limit_seconds,

@@ -22,6 +22,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/mutex.h"
+#include "runtime/wire/yaml_message.h"
 
 namespace medley {
 namespace {
@@ -64,6 +65,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   v1::ListLogsResponse logs;
   v1::ListStepsResponse steps;
   v1::ListNodesResponse nodes;
+  v1::ClusterSpec cluster;
   std::atomic<bool> plan_cancelled = false;
 
   grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
@@ -137,6 +139,12 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
                          v1::ListNodesResponse* reply) override {
     *reply = nodes;
+    return status;
+  }
+  grpc::Status ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest* request,
+                             grpc::ServerWriter<v1::ClusterSpec>* writer) override {
+    See("cluster", *request);
+    if (status.ok()) writer->Write(cluster);
     return status;
   }
   grpc::Status GetPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
@@ -639,45 +647,54 @@ profiles:
   return file;
 }
 
-// A command about the job on that cluster, without a coordinator.
-Outcome RunOffline(const std::string& command, std::vector<std::string> more) {
-  more.insert(more.begin(), {command, SpecFile(), "--set", "constraints.micro_batch_sizes=[1]", "--cluster",
-                             ClusterFile()});
-  return Run(std::move(more));
+// A command about the job with micro-batches of 1.
+std::vector<std::string> AboutJob(const std::string& command, std::vector<std::string> more) {
+  more.insert(more.begin(), {command, SpecFile(), "--set", "constraints.micro_batch_sizes=[1]"});
+  return more;
+}
+
+// On that cluster, without a coordinator.
+Outcome PlanOffline(std::vector<std::string> more) {
+  more.insert(more.end(), {"--cluster", ClusterFile()});
+  return Run(AboutJob("plan", std::move(more)));
+}
+Outcome AskWhatIfOffline(std::vector<std::string> more) {
+  more.insert(more.end(), {"--today", ClusterFile()});
+  return Run(AboutJob("what-if", std::move(more)));
 }
 
 TEST_CASE("a plan for a file is chosen for its cost, for a budget, or told with all there is between") {
-  const Outcome all = RunOffline("plan", {"--pareto"});
+  const Outcome all = PlanOffline({"--pareto"});
   CHECK(all.code == 0);
   CHECK_THAT(all.out, Catch::Contains("\n10.00 an hour, ") &&
                           Catch::Contains("for the job's 10 steps (3 min 0") &&
                           Catch::Contains("\nfast x 1 + slow x 1  yes") && Catch::Contains("\nfast x 1 ") &&
                           Catch::Contains("\nslow x 1 ") &&
                           Catch::Contains("no other plan is both faster and as cheap as one of these\n"));
-  CHECK_THAT(RunOffline("plan", {"--objective", "cost"}).out,
+  CHECK_THAT(PlanOffline({"--objective", "cost"}).out,
              Catch::Contains("; proven to cost least; ") && Catch::Contains("\n1.00 an hour, "));
-  CHECK_THAT(RunOffline("plan", {"--objective", "cost", "--deadline", "5m"}).out,
+  CHECK_THAT(PlanOffline({"--objective", "cost", "--deadline", "5m"}).out,
              Catch::Contains("\n10.00 an hour, "));
-  CHECK_THAT(RunOffline("plan", {"--budget-per-hour", "9.5"}).out, Catch::Contains("\n9.00 an hour, "));
-  CHECK_THAT(RunOffline("plan", {"--most-devices", "1"}).out, Catch::Contains("\n9.00 an hour, "));
-  const Outcome poor = RunOffline("plan", {"--budget-per-hour", "0.5"});
+  CHECK_THAT(PlanOffline({"--budget-per-hour", "9.5"}).out, Catch::Contains("\n9.00 an hour, "));
+  CHECK_THAT(PlanOffline({"--most-devices", "1"}).out, Catch::Contains("\n9.00 an hour, "));
+  const Outcome poor = PlanOffline({"--budget-per-hour", "0.5"});
   CHECK(poor.code == 1);
   CHECK(poor.err ==
         "medley: constraints.most_price_per_hour: 0.5; nothing fits for so little, the cheapest plan that "
         "was found costs "
         "1 an hour\n");
-  const Outcome late = RunOffline("plan", {"--deadline", "1m"});
+  const Outcome late = PlanOffline({"--deadline", "1m"});
   CHECK(late.code == 1);
   CHECK_THAT(late.err,
              Catch::StartsWith("medley: constraints.deadline_seconds: 60 (60 s); the fastest plan"));
 }
 
 TEST_CASE("what-if plans today's cluster and the changed one, as text or as JSON") {
-  const Outcome text = RunOffline("what-if", {"--add", "kind=slow,count=2", "--remove", "a/d0"});
+  const Outcome text = AskWhatIfOffline({"--add", "kind=slow,count=2", "--remove", "a/d0"});
   CHECK(text.code == 0);
   CHECK_THAT(text.out, Catch::StartsWith("removed a/d0\nadded kind=slow,count=2\n\n") &&
                            Catch::Contains("\nprice an hour                  10.00        3.00  -70.0 %\n"));
-  const Outcome outcome = RunOffline("what-if", {"--remove", "a/d0", "--output", "json"});
+  const Outcome outcome = AskWhatIfOffline({"--remove", "a/d0", "--output", "json"});
   REQUIRE(outcome.code == 0);
   const json report = json::parse(outcome.out);
   CHECK(report["changes"] == json::array({"removed a/d0"}));
@@ -685,13 +702,80 @@ TEST_CASE("what-if plans today's cluster and the changed one, as text or as JSON
   CHECK(report["changed"]["price_per_hour"] == 1);
   CHECK(report["figures"][0]["name"] == "tokens_per_second");
   CHECK(report["figures"][0]["difference_percent"].get<double>() < -50);
-  const Outcome nothing = RunOffline("what-if", {});
+  const Outcome nothing = AskWhatIfOffline({});
   CHECK(nothing.code == 2);
-  CHECK(nothing.err == "medley: what-if: nothing is changed; give --add, --remove, --link or --with\n");
+  CHECK(nothing.err == "medley: what-if: nothing is changed; give --cluster, --remove, --add or --link\n");
   CHECK_THAT(
-      RunOffline("what-if", {"--remove", "b"}).err,
+      AskWhatIfOffline({"--remove", "b"}).err,
       Catch::StartsWith("medley: --remove b: no node or device is \"b\"; there are the kinds fast, slow"));
-  CHECK_THAT(Run({"what-if", SpecFile(), "--remove", "b"}).err, Catch::Contains("--cluster is required"));
+  CHECK_THAT(AskWhatIfOffline({"--with", ClusterFile()}).err, Catch::Contains("--with"));
+}
+
+TEST_CASE("today's cluster is the coordinator's where no file is named, another one is planned beside it") {
+  FakeCoordinator coordinator;
+  REQUIRE(ReadYamlFile(ClusterFile(), &coordinator.cluster).ToString() == "OK");
+  const Outcome less = Ask(coordinator, AboutJob("what-if", {"--remove", "a/d0", "--output", "json"}));
+  CAPTURE(less.err);
+  REQUIRE(less.code == 0);
+  CHECK(coordinator.Seen().count("cluster") == 1);
+  CHECK(coordinator.Seen().count("plan") == 0);
+  CHECK(json::parse(less.out)["today"]["price_per_hour"] == 10);
+  CHECK(json::parse(less.out)["changed"]["price_per_hour"] == 1);
+
+  const std::string other = TemporaryFile("other.yaml");
+  v1::ClusterSpec dearer = coordinator.cluster;
+  dearer.mutable_kind_prices(1)->set_price_per_hour(3);
+  std::ofstream(other) << WriteYaml(dearer);
+  const Outcome beside =
+      Ask(coordinator, AboutJob("what-if", {"--cluster", other, "--remove", "a/d0", "--add",
+                                            "kind=SLOW,count=1", "--output", "json"}));
+  CAPTURE(beside.err);
+  REQUIRE(beside.code == 0);
+  const json report = json::parse(beside.out);
+  CHECK(report["changes"] ==
+        json::array({absl::StrCat("with ", other), "removed a/d0", "added kind=SLOW,count=1"}));
+  CHECK(report["today"]["price_per_hour"] == 10);
+  CHECK(report["changed"]["price_per_hour"] == 6);
+  // With a file of today's there is nobody to ask.
+  coordinator.Stop();
+  CHECK(AskWhatIfOffline({"--cluster", other}).code == 0);
+  const Outcome nobody = Ask(coordinator, AboutJob("what-if", {"--cluster", other}));
+  CHECK(nobody.code == 1);
+  CHECK_THAT(nobody.err, Catch::StartsWith("medley: no coordinator at "));
+}
+
+TEST_CASE(
+    "nothing is asked of a coordinator where nothing is changed, and what it has not measured is told") {
+  FakeCoordinator coordinator;
+  CHECK(Ask(coordinator, AboutJob("what-if", {})).code == 2);
+  CHECK(coordinator.Seen().count("cluster") == 0);
+  CHECK(Ask(coordinator, AboutJob("what-if", {"--add", "kind=L4,count=1"})).err ==
+        "medley: today's cluster: nodes: there are none, and no node_groups; at least one of either is "
+        "needed\n");
+  REQUIRE(ReadYamlFile(ClusterFile(), &coordinator.cluster).ToString() == "OK");
+  coordinator.cluster.mutable_profiles()->RemoveLast();
+  const Outcome unmeasured = Ask(coordinator, AboutJob("what-if", {"--add", "kind=L4,count=1"}));
+  CHECK(unmeasured.code == 1);
+  CHECK_THAT(unmeasured.err, Catch::StartsWith("medley: no profile for shape ") &&
+                                 Catch::EndsWith(absl::StrCat("; `medley plan ", SpecFile(),
+                                                              "` measures what is missing\n")));
+  coordinator.status = {grpc::StatusCode::PERMISSION_DENIED, "not for you"};
+  CHECK_THAT(Ask(coordinator, AboutJob("what-if", {"--add", "kind=L4,count=1"})).err,
+             Catch::Contains("not for you"));
+}
+
+TEST_CASE("data sheets are found where they are, for what is added alone, unless others are named") {
+  const Outcome added = AskWhatIfOffline({"--add", "kind=L4,count=2", "--output", "json"});
+  CAPTURE(added.err);
+  REQUIRE(added.code == 0);
+  bool has_l4 = false;
+  for (const json& device : json::parse(added.out)["changed"]["devices"])
+    has_l4 = has_l4 || device["kind"] == "L4-24";
+  CHECK(has_l4);
+  CHECK_THAT(AskWhatIfOffline({"--add", "kind=A100,count=2"}).err,
+             Catch::Contains("\"A100\" may be A100-40, A100-80; name one of them"));
+  CHECK(AskWhatIfOffline({"--add", "kind=L4,count=2", "--kinds", "/nowhere"}).err ==
+        "medley: --add kind=L4,count=2: --kinds: \"/nowhere\" is not a directory\n");
 }
 
 TEST_CASE("Ctrl-C ends a plan, at the coordinator too, with 130") {

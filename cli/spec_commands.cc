@@ -1,10 +1,12 @@
 #include "cli/spec_commands.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/coordinator_client.h"
 #include "cli/input_file.h"
@@ -55,6 +57,28 @@ absl::Status ShowPlan(const Connection& connection, const std::string& title, Pl
   RETURN_IF_ERROR(WriteOutputFile(page_file, page));
   Note(connection, absl::StrCat(page_file, " shows it; open it in a browser"));
   return absl::OkStatus();
+}
+
+// Where packages put the data sheets, and where they are beside the sources.
+constexpr const char* kSheetsDirectories[] = {"/usr/share/medley/profiles", "profiles"};
+
+DataSheets SheetsIn(const std::string& given_directory) {
+  if (!given_directory.empty()) return {given_directory};
+  std::error_code error;
+  for (const char* directory : kSheetsDirectories) {
+    if (std::filesystem::is_directory(directory, error))
+      return {.directory = directory, .of_added_alone = true};
+  }
+  return {};
+}
+
+// A plan with the coordinator measures what a plan of its exported cluster misses.
+absl::Status TellWhatMeasures(const absl::Status& status, const std::string& spec_file) {
+  const std::string message(status.message());
+  if (!absl::StartsWith(message, "no profile for ") && !absl::StartsWith(message, "no link between "))
+    return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(message, "; `medley plan ", spec_file, "` measures what is missing"));
 }
 
 }  // namespace
@@ -110,17 +134,25 @@ absl::Status RunWhatIf(const Connection& connection, WhatIfCommand command) {
   v1::PlanJobRequest request;
   ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
   request.set_time_limit_seconds(command.time_limit_seconds);
-  v1::ClusterSpec cluster;
-  RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
-  if (!command.with_file.empty()) {
-    RETURN_IF_ERROR(ReadInputFile(command.with_file, &command.changes.other.emplace()));
-    command.changes.other_name = command.with_file;
+  if (!command.cluster_file.empty()) {
+    RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &command.changes.other.emplace()));
+    command.changes.other_name = command.cluster_file;
   }
-  if (!command.changes.any())
-    return absl::InvalidArgumentError("what-if: nothing is changed; give --add, --remove, --link or --with");
+  if (!command.changes.any()) {
+    return absl::InvalidArgumentError(
+        "what-if: nothing is changed; give --cluster, --remove, --add or --link");
+  }
+  const bool asks = command.today_file.empty();
+  v1::ClusterSpec today;
+  if (asks) {
+    ASSIGN_OR_RETURN(today, Connect(connection).ExportCluster());
+  } else {
+    RETURN_IF_ERROR(ReadInputFile(command.today_file, &today));
+  }
   const absl::StatusOr<v1::WhatIfReport> report =
-      AnswerWhatIf(request, cluster, command.changes, {command.kinds_directory});
-  RETURN_IF_ERROR(places.Locate(report.status()));
+      AnswerWhatIf(request, today, command.changes, SheetsIn(command.kinds_directory));
+  RETURN_IF_ERROR(
+      places.Locate(asks ? TellWhatMeasures(report.status(), command.spec.file) : report.status()));
   return Show(connection, report,
               [&](const v1::WhatIfReport& reply) { return FormatWhatIf(reply, connection.columns); });
 }

@@ -41,12 +41,14 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command);
 
 struct WhatIfCommand {
   SpecSource spec;
-  std::string cluster_file;
-  std::string with_file;          // another cluster; empty: none
-  WhatIfChanges changes;          // but for that one
-  std::string kinds_directory;    // as of PlanCommand
+  std::string today_file;    // today's cluster; empty: the coordinator's
+  std::string cluster_file;  // another cluster in the place of today's; empty: none
+  WhatIfChanges changes;     // but for that one
+  std::string
+      kinds_directory;  // as of PlanCommand; empty: where data sheets are installed, for what is added alone
   double time_limit_seconds = 0;  // of each of the two plans; 0: none
 };
+// Both plans are made here; the coordinator is asked for its cluster alone, and measures nothing.
 absl::Status RunWhatIf(const Connection& connection, WhatIfCommand command);
 
 // The plan of a job, and why others would be slower. `page_file` as of PlanCommand.

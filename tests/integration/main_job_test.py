@@ -127,6 +127,13 @@ class MainJobTest(ClusterTest):
         self.assertEqual(offline.status, 0, offline)
         self.assertEqual(offline.json(), live)
 
+    def test_what_if_changes_the_cluster_that_is_there(self):
+        live = self.running.json("plan", self.main_spec)
+        report = self.running.json("what-if", self.main_spec, "--remove", "b")
+        self.assertEqual(report["changes"], ["removed b"])
+        self.assertEqual(report["today"]["predicted_step_seconds"], live["predicted_step_seconds"])
+        self.assertEqual([device["device"] for device in report["changed"]["devices"]], ["a/cpu0"])
+
     def test_a_trace_has_a_predicted_and_a_measured_lane_of_every_device(self):
         job = self.running.submit(self.pinned("traced"))
         self.running.wait_for_state(job, "done")

@@ -202,7 +202,7 @@ EXCEPTIONS = {
     ("cli/offline_plan.h", "coordinator/problem"): "plans for a file, without a coordinator",
     ("cli/offline_plan.cc", "coordinator/wire"): "tells of such a plan as a coordinator would",
     ("cli/offline_plan.cc", "runtime/engine/checkpoint"): "reads the dimensions of a model of Hugging Face's, to plan for it",
-    ("cli/what_if.cc", "coordinator/problem"): "changes a cluster of a file, to plan for it",
+    ("cli/what_if.cc", "coordinator/problem"): "changes a cluster, to plan for it",
     ("cli/what_if.cc", "coordinator/wire"): "adds devices that a data sheet describes, as plans for a file do",
     ("comm/session/tcp_session.cc", "comm/ucx"): "which processes share a host is found out beside UCX",
     ("coordinator/orchestrator/job_beginning.cc", "runtime/engine/checkpoint"): "finds the checkpoint that a job goes on from",
