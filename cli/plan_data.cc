@@ -195,6 +195,7 @@ json PlanData(const std::string& title, const v1::PlanReport& report) {
           {"step_seconds", report.predicted_step_seconds()},
           {"tokens_per_second", report.predicted_tokens_per_second()},
           {"quality", QualityOf(report)},
+          {"error", ErrorOf(report)},
           {"price", PriceOf(report)},
           {"lower_bound_seconds", report.lower_bound_seconds()},
           {"simulated_plans", report.simulated_plans()},

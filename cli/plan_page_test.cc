@@ -157,6 +157,7 @@ TEST_CASE("the page has what is said of devices and of other plans") {
   CHECK(data["bottleneck"] == report.bottleneck());
   CHECK(data["reductions"] == report.reductions());
   CHECK(data["quality"] == "named by the job");
+  CHECK_THAT(data["error"].get<std::string>(), Catch::Contains("nine of ten"));
   CHECK(data["rejected"].size() == static_cast<size_t>(report.rejected_size()));
   REQUIRE(report.rejected_size() > 0);
   CHECK(data["rejected"][0]["why"] == report.rejected(0).why_slower());

@@ -1,6 +1,7 @@
 #include "cli/views.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -237,6 +238,19 @@ std::string QualityOf(const v1::PlanReport& report) {
                          (report.predicted_step_seconds() / bound - 1) * 100, which);
 }
 
+std::string ErrorOf(const v1::PlanReport& report) {
+  if (!report.has_prediction_error()) return "";
+  const v1::PredictionError& error = report.prediction_error();
+  const auto percent = [](double share) { return std::max(1L, std::lround(100 * share)); };
+  const std::string from =
+      error.live_runs() > 0 ? absl::StrCat("learnt from ", error.live_runs(),
+                                           error.live_runs() == 1 ? " run" : " runs", " here")
+      : error.basis() > v1::PREDICTION_BASIS_MEASURED_DEVICES ? "data sheets and published measurements"
+                                                              : "published measurements";
+  return absl::StrCat("within ", percent(error.usual()), " % two times of three, ", percent(error.wide()),
+                      " % nine of ten (", from, ")");
+}
+
 std::string ProtectionOf(const v1::PlanReport& report) {
   const auto* value = v1::MessageProtection_descriptor()->FindValueByNumber(report.message_protection());
   if (report.message_protection() <= v1::MESSAGE_PROTECTION_NONE || value == nullptr) return "";
@@ -294,7 +308,9 @@ std::string FormatJob(const v1::Job& job, size_t columns) {
   if (job.last_step().tokens() > 0) add("tokens/s", TokenRate(job));
   add("time left", TimeLeft(job, job.last_step().step()));
   add("measured step", FormatStepSeconds(job.measured_step_seconds()));
-  add("predicted step", FormatStepSeconds(job.plan().predicted_step_seconds()));
+  const std::string error = ErrorOf(job.plan());
+  add("predicted step",
+      absl::StrCat(FormatStepSeconds(job.plan().predicted_step_seconds()), error.empty() ? "" : ", ", error));
   add("difference", FormatDifference(job.measured_step_seconds(), job.plan().predicted_step_seconds()));
   if (job.attempt() > 0) add("attempt", absl::StrCat(job.attempt()));
   add("restarts", RestartsOf(job));
@@ -415,6 +431,8 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
   if (report.simulated_plans() > 0)
     absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
   speed = absl::StrJoin(WrapText(speed, columns), "\n");
+  const std::string error = ErrorOf(report);
+  if (!error.empty()) absl::StrAppend(&speed, "\n", absl::StrJoin(WrapText(error, columns), "\n"));
   const std::string price = PriceOf(report);
   if (!price.empty()) absl::StrAppend(&speed, "\n", absl::StrJoin(WrapText(price, columns), "\n"));
   if (report.emulated()) {

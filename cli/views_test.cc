@@ -79,6 +79,37 @@ TEST_CASE("why a plan was taken comes with what the memory of its devices is mad
   CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("WEIGHTS"));
 }
 
+TEST_CASE("a plan says how far off its prediction may be, and what tells so") {
+  v1::Job job;
+  v1::PlanReport& report = *job.mutable_plan();
+  report = Report();
+  CHECK(ErrorOf(report).empty());
+  v1::PredictionError& error = *report.mutable_prediction_error();
+  error.set_usual(0.041);
+  error.set_wide(0.094);
+  error.set_basis(v1::PREDICTION_BASIS_MEASURED_DEVICES);
+  CHECK(ErrorOf(report) == "within 4 % two times of three, 9 % nine of ten (published measurements)");
+  error.set_live_runs(12);
+  const std::string learnt = "within 4 % two times of three, 9 % nine of ten (learnt from 12 runs here)";
+  CHECK(ErrorOf(report) == learnt);
+  for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation})
+    CHECK_THAT(FormatPlan(report, detail), Catch::Contains("the best possible\n" + learnt + "\n\n"));
+  CHECK_THAT(FormatJob(job), Catch::Contains("predicted step  500.0 ms, " + learnt + "\n"));
+  const nlohmann::json json = nlohmann::json::parse(JsonLine(report))["prediction_error"];
+  CHECK(json["usual"] == 0.041);
+  CHECK(json["wide"] == 0.094);
+  CHECK(json["basis"] == "measured_devices");
+  CHECK(json["live_runs"] == 12);
+
+  error.set_live_runs(1);
+  error.set_usual(0.001);
+  CHECK_THAT(ErrorOf(report),
+             Catch::Contains("within 1 % two") && Catch::Contains("(learnt from 1 run here)"));
+  error.set_live_runs(0);
+  error.set_basis(v1::PREDICTION_BASIS_DATA_SHEETS);
+  CHECK_THAT(ErrorOf(report), Catch::EndsWith("(data sheets and published measurements)"));
+}
+
 TEST_CASE("a plan says what it costs, and what there is of time against price") {
   v1::PlanReport report = Report();
   report.set_price_per_hour(7.2);

@@ -92,6 +92,10 @@ TEST_CASE("both plans are those of their clusters, and their figures differ by w
   CHECK(used.today() == 2);
   CHECK(used.changed() == 4);
   CHECK(memory.today() > 1e6);
+  // A file knows of no runs.
+  CHECK(report->today().prediction_error().wide() > 0);
+  CHECK(report->today().prediction_error().basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES);
+  CHECK(report->today().prediction_error().live_runs() == 0);
 }
 
 TEST_CASE("the report is shown as a table of both") {
@@ -123,6 +127,11 @@ TEST_CASE("the report is shown as a table of both") {
         "\n"
         "today: bound by device: a/d0; proven optimal\n"
         "changed: bound by link: a/d0; best found\n");
+  report.mutable_changed()->mutable_prediction_error()->set_usual(0.11);
+  report.mutable_changed()->mutable_prediction_error()->set_wide(0.14);
+  CHECK_THAT(FormatWhatIf(report),
+             Contains("best found; its step is within 11 % two times of three, 14 % nine of ten (published "
+                      "measurements)\n"));
 }
 
 TEST_CASE("devices are removed and links changed by names that have dashes themselves") {
@@ -166,6 +175,7 @@ TEST_CASE("a kind that is not there is what its data sheet says") {
       AnswerWhatIf(Request(), Today(), {.adds = {"kind=L4-24,count=2,price=0.7"}}, {"profiles"});
   REQUIRE(report.status().ToString() == "OK");
   CHECK(FigureOf(*report, "devices_used", "L4-24").changed() == 2);
+  CHECK(report->changed().prediction_error().basis() == v1::PREDICTION_BASIS_DATA_SHEETS);
 }
 
 TEST_CASE("a kind is found whatever the case of its name, and a data sheet by the beginning of its name") {

@@ -59,8 +59,10 @@ std::string FormatWhatIf(const v1::WhatIfReport& report, size_t columns) {
   absl::StrAppend(&text, text.empty() ? "" : "\n", FormatTable(rows, columns), "\n");
   for (const auto& [name, plan] :
        {std::pair("today", &report.today()), std::pair("changed", &report.changed())}) {
-    const std::string line =
+    std::string line =
         absl::StrCat(name, ": bound by ", Printable(plan->bottleneck()), "; ", QualityOf(*plan));
+    if (const std::string error = ErrorOf(*plan); !error.empty())
+      absl::StrAppend(&line, "; its step is ", error);
     absl::StrAppend(&text, absl::StrJoin(WrapText(line, columns), "\n  "), "\n");
   }
   return text;

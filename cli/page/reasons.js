@@ -16,6 +16,7 @@ function showHead() {
     ["devices in use", `${used} of ${plan.devices.length}`],
     ["price", plan.price, "words"],
     ["how good", plan.quality, "words"],
+    ["how sure", plan.error, "words"],
   ];
   for (const [name, value, style] of figures) {
     if (!value) continue;

@@ -67,10 +67,11 @@ void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const P
     if (plan.units[PlaceOf(plan, rank).unit].devices.size() > 1)
       share_of_device.emplace(DeviceOf(plan, rank), AtOrigin(ShareOf(plan, rank, model)));
   }
-  std::set<std::string> names, kinds;
+  std::set<std::string> names, kinds, used_kinds;
   std::vector<std::pair<std::string, ModelShare>> shared;  // kind and share, each once
   for (const Explanation::Device& device : report.explanation.devices) {
     names.insert(device.name);
+    if (device.used) used_kinds.insert(device.kind);
     const auto share = share_of_device.find(device.name);
     if (share == share_of_device.end()) {
       kinds.insert(device.kind);
@@ -91,14 +92,19 @@ void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const P
     }
   }
   report.profiles.clear();
+  report.basis = PredictionBasis::kMeasuredLayers;
+  const auto add = [&](const DeviceProfile& profile) {
+    report.profiles.push_back(UseOf(profile));
+    if (used_kinds.contains(profile.device_kind)) report.basis = std::max(report.basis, profile.basis);
+  };
   for (const auto& [kind, profile] : NewestProfiles(ShapeKey(training), cluster)) {
-    if (kinds.contains(kind)) report.profiles.push_back(UseOf(*profile));
+    if (kinds.contains(kind)) add(*profile);
   }
   for (const auto& [kind, share] : shared) {
     const auto profiles = NewestProfiles(ShapeKey(WithShare(training, share)), cluster);
     const auto profile = profiles.find(kind);
     if (profile == profiles.end()) continue;
-    report.profiles.push_back(UseOf(*profile->second));
+    add(*profile->second);
     report.profiles.back().share = Describe(share, model);
   }
 }

@@ -12,7 +12,7 @@ namespace medley {
 // Says in `report`, whose devices are of `cluster`, which of them are emulated or compute a bf16 or f16 job in f32,
 // and what the profiles are from that the prediction of `plan` for `training` was made of, of each kind, and of each
 // share of the blocks' width that the plan gives a device of it, the newest one: with the spread and the doubts of the
-// times that it has, and what running jobs changed of it. Pure.
+// times that it has, and what running jobs changed of it; and what the least sure of those of devices in use rests on. Pure.
 void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const Plan& plan,
                    PlanReport& report);
 

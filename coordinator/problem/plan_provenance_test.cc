@@ -78,6 +78,22 @@ TEST_CASE("what a profile's times are worth, and what jobs changed of it, is sai
   CHECK(CorrectionsOf(Training(), cluster) == std::map<std::string, double>{{"gpu", 0.9401}});
 }
 
+TEST_CASE("a prediction rests on the least sure profile of the devices in use") {
+  Cluster cluster = OneNode();
+  AddProfile(cluster, "cpu", ShapeKey(Training()), 5, "measured");
+  AddProfile(cluster, "gpu", ShapeKey(Training()), 0, "a data sheet");
+  cluster.profiles[1].basis = PredictionBasis::kOtherShapes;
+  PlanReport report;
+  AddDevice(report, "a/cpu0", "cpu", true);
+  AddDevice(report, "a/gpu0", "gpu", false);
+  AddProvenance(Training(), cluster, Plan{}, report);
+  CHECK(report.profiles.size() == 2);
+  CHECK(report.basis == PredictionBasis::kMeasuredLayers);
+  report.explanation.devices[1].used = true;
+  AddProvenance(Training(), cluster, Plan{}, report);
+  CHECK(report.basis == PredictionBasis::kOtherShapes);
+}
+
 TEST_CASE("of each kind the newest profile of the job's shape is named") {
   Cluster cluster = OneNode();
   const std::string shape = ShapeKey(Training());

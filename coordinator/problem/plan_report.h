@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coordinator/planner/planner.h"
+#include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/link/message_protection.h"
 #include "runtime/ir/plan/plan.h"
@@ -61,6 +62,7 @@ struct PlanReport {
   std::set<std::string> emulated;              // of the explanation's devices; they compute nothing
   std::set<std::string> computes_f32_instead;  // of those; the job says bf16 or f16
   std::vector<ProfileUse> profiles;            // one of each kind and share of the explanation's devices
+  PredictionBasis basis = PredictionBasis::kMeasuredLayers;  // the least sure of the used devices' profiles
   std::vector<LeftOutDevice> left_out;
 };
 

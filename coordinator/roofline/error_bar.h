@@ -1,16 +1,10 @@
 #pragma once
 #include <vector>
 
+#include "runtime/ir/cluster/device_profile.h"
+
 // How far predictions of a kind were off when they could be checked: what a new one says of itself.
 namespace medley {
-
-// Where what a prediction rests on comes from.
-enum class PredictionBasis {
-  kMeasuredLayers,  // this kind and this shape were measured
-  kOtherShapes,     // this kind was measured with other shapes: roofline with its coefficients
-  kOtherKinds,  // a data sheet, with the coefficients of another kind, or of operands of another precision
-};
-inline constexpr int kPredictionBases = 3;
 
 // Relative: a prediction of 10 s with 0.1 says 9.1 to 11 s.
 struct ErrorBar {

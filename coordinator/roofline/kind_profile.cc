@@ -1,7 +1,5 @@
 #include "coordinator/roofline/kind_profile.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 
 namespace medley {
@@ -38,11 +36,9 @@ DeviceProfile KindProfile(CalibratedDevice device, const std::string& software, 
   profile.has_own_memory = true;
   profile.fetch_bytes_per_second = profile.store_bytes_per_second =
       kCopyShare * device.figures.host_link_bytes_per_second;
-  const ErrorBar error = LearntErrorBar(basis);
+  profile.basis = basis;
   profile.provenance = absl::StrCat("not measured: data sheet of ", device.figures.kind, ", coefficients of ",
-                                    software, in_f32 ? " with operands of 16 bits, here f32" : "",
-                                    ", within ", std::lround(100 * error.usual), " % two times of three, ",
-                                    std::lround(100 * error.wide), " % nine of ten");
+                                    software, in_f32 ? " with operands of 16 bits, here f32" : "");
   return profile;
 }
 

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/roofline/error_bar.h"
 #include "coordinator/roofline/pass_seconds.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -13,7 +12,7 @@ namespace medley {
 // attention, nothing made again, and copies to host memory where the data sheet says how fast their bus is. Where such devices compute
 // the job in f32, the data sheet must say how fast; coefficients are of 16-bit operands even so, and the error that of kOtherKinds.
 // `shape_key`: what profiles of that shape are found under (DeviceProfile::shape).
-// The provenance says that nothing was measured, with which coefficients, and how far such times were off. Sizes: positive.
+// The provenance says that nothing was measured and with which coefficients. Sizes: positive.
 DeviceProfile KindProfile(CalibratedDevice device, const std::string& software, PredictionBasis basis,
                           const TrainingShape& shape, Precision precision, const std::string& shape_key,
                           const std::vector<int>& micro_batch_sizes);

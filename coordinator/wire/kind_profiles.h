@@ -15,7 +15,7 @@ namespace medley {
 // file of (profiles/README.md), "KIND.yaml": of whole blocks, and of what 2, 4, ... devices of a node have of them; by a roofline. Its
 // coefficients are of the software that most of these kinds were measured with, for devices side by side are planned by what they take of
 // each other's time; of several, of the one with the most published rows. What devices of these kinds compute jobs in is what their
-// files say. A profile says of itself that nothing was measured, and how far such times were off. Kinds without a file are left to
+// files say. A profile says of itself that nothing was measured. Kinds without a file are left to
 // whoever misses their profiles. `only`: those of these kinds; none: of all.
 // Errors: those of MissingProfiles and ReadDeviceKind; InvalidArgument: no such directory, a file without calibrations, or without a rate
 // of f32 where its devices compute the job in that.

@@ -40,6 +40,7 @@ TEST_CASE("kinds that were not measured have profiles by their data sheets, whic
   REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ToString() == "OK");
   REQUIRE(cluster.profiles.size() == 4);  // an odd vocabulary has two halves
   CHECK_THAT(cluster.profiles[0].provenance, Catch::StartsWith("not measured: data sheet of A100-80"));
+  CHECK(cluster.profiles[0].basis == PredictionBasis::kOtherShapes);
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Gpt2(), constraints, cluster);
   REQUIRE(problem.status().ToString() == "OK");
   const double fast = problem->devices[0].times[1].layer.Seconds(),

@@ -1,5 +1,9 @@
 #include "coordinator/wire/plan_report_codec.h"
 
+#include <utility>
+
+#include "coordinator/roofline/error_bar.h"
+#include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/message_protection_codec.h"
 #include "runtime/wire/plan_codec.h"
 
@@ -111,6 +115,19 @@ void EncodePrice(const PlannedJob& planned, v1::PlanReport& encoded) {
   encoded.set_pareto_complete(report.pareto_complete);
 }
 
+v1::PredictionError EncodeError(const PlanReport& report, std::vector<double> live_errors) {
+  // Runs on real devices say nothing of data sheets, nor of emulated devices.
+  if (report.basis != PredictionBasis::kMeasuredLayers || !EmulatedInUse(report).empty()) live_errors.clear();
+  v1::PredictionError error;
+  error.set_basis(EncodeBasis(report.basis));
+  error.set_live_runs(static_cast<uint32_t>(live_errors.size()));
+  const ErrorBar published = LearntErrorBar(report.basis);
+  const ErrorBar bar = live_errors.empty() ? published : ErrorBarOf(std::move(live_errors), published);
+  error.set_usual(bar.usual);
+  error.set_wide(bar.wide);
+  return error;
+}
+
 // What a comparison adds to.
 void EncodeReasons(const Explanation& explanation, v1::PlanReport& report) {
   report.clear_rejected();
@@ -128,13 +145,14 @@ void EncodeReasons(const Explanation& explanation, v1::PlanReport& report) {
 
 }  // namespace
 
-v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
+v1::PlanReport EncodePlanReport(const PlannedJob& planned, std::vector<double> live_errors) {
   const PlanReport& report = planned.report;
   const double step_seconds = planned.prediction.step_seconds;
   v1::PlanReport encoded;
   *encoded.mutable_plan() = EncodePlan(planned.plan);
   encoded.set_description(Describe(planned.plan));
   encoded.set_predicted_step_seconds(step_seconds);
+  *encoded.mutable_prediction_error() = EncodeError(report, std::move(live_errors));
   if (step_seconds > 0) {
     encoded.set_predicted_tokens_per_second(static_cast<double>(report.tokens_per_step) / step_seconds);
   }

@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "coordinator/planner/planner.h"
 #include "coordinator/problem/planned_job.h"
 #include "proto/medley/v1/plan.pb.h"
@@ -6,8 +8,9 @@
 // What the coordinator tells of a plan.
 namespace medley {
 
-// The report of a pinned plan leaves lower_bound_seconds, proven_optimal and simulated_plans empty.
-v1::PlanReport EncodePlanReport(const PlannedJob& planned);
+// The report of a pinned plan leaves lower_bound_seconds, proven_optimal and simulated_plans empty. `live_errors`, predicted /
+// measured - 1 of steps that real devices of the cluster made: what plans of measured devices learn their error bars from.
+v1::PlanReport EncodePlanReport(const PlannedJob& planned, std::vector<double> live_errors = {});
 
 // `report` after its plan was compared with those of other kinds, as `explanation` tells.
 v1::PlanReport WithComparison(v1::PlanReport report, const Explanation& explanation);

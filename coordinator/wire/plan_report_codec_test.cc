@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "coordinator/roofline/error_bar.h"
+
 namespace medley {
 namespace {
 
@@ -158,6 +160,33 @@ TEST_CASE("a report says which devices compute nothing, or in f32, and what its 
   CHECK(encoded.left_out(0).why() == "blocks 0-3 need 4 GiB");
   report.explanation.devices[1].used = true;
   CHECK(EncodePlanReport(planned).emulated());
+}
+
+TEST_CASE("a plan of measured devices is as sure as runs were, any other as published measurements") {
+  PlannedJob planned = Planned();
+  const std::vector<double> runs(12, -0.02);
+  const v1::PredictionError published = EncodePlanReport(planned).prediction_error();
+  CHECK(published.basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES);
+  CHECK(published.live_runs() == 0);
+  CHECK(published.usual() == LearntErrorBar(PredictionBasis::kMeasuredLayers).usual);
+  CHECK(published.wide() == LearntErrorBar(PredictionBasis::kMeasuredLayers).wide);
+  const v1::PredictionError learnt = EncodePlanReport(planned, runs).prediction_error();
+  CHECK(learnt.basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES);
+  CHECK(learnt.live_runs() == 12);
+  CHECK(learnt.usual() == Approx(0.02));
+  CHECK(learnt.wide() == Approx(0.02));
+
+  planned.report.emulated = {"a/gpu0"};  // which is not used
+  CHECK(EncodePlanReport(planned, runs).prediction_error().live_runs() == 12);
+  planned.report.emulated = {"a/cpu0"};
+  CHECK(EncodePlanReport(planned, runs).prediction_error().usual() == published.usual());
+  CHECK(EncodePlanReport(planned, runs).prediction_error().live_runs() == 0);
+  planned.report.emulated.clear();
+  planned.report.basis = PredictionBasis::kOtherKinds;
+  const v1::PredictionError sheets = EncodePlanReport(planned, runs).prediction_error();
+  CHECK(sheets.basis() == v1::PREDICTION_BASIS_DATA_SHEETS_OF_OTHER_KINDS);
+  CHECK(sheets.wide() == LearntErrorBar(PredictionBasis::kOtherKinds).wide);
+  CHECK(sheets.live_runs() == 0);
 }
 
 TEST_CASE("a comparison that comes later gives the report that it would have been part of") {

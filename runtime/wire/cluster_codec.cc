@@ -28,6 +28,18 @@ Provenance DecodeProvenance(const v1::Provenance& with) {
           with.medley_version()};
 }
 
+// Unspecified, and what a newer version may know beside: measured, as profiles are that say nothing.
+PredictionBasis DecodeBasis(v1::PredictionBasis basis) {
+  switch (basis) {
+    case v1::PREDICTION_BASIS_DATA_SHEETS:
+      return PredictionBasis::kOtherShapes;
+    case v1::PREDICTION_BASIS_DATA_SHEETS_OF_OTHER_KINDS:
+      return PredictionBasis::kOtherKinds;
+    default:
+      return PredictionBasis::kMeasuredLayers;
+  }
+}
+
 v1::Provenance EncodeProvenance(const Provenance& with) {
   v1::Provenance encoded;
   encoded.set_device(with.device);
@@ -115,6 +127,18 @@ ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times) {
   return decoded;
 }
 
+v1::PredictionBasis EncodeBasis(PredictionBasis basis) {
+  switch (basis) {
+    case PredictionBasis::kMeasuredLayers:
+      return v1::PREDICTION_BASIS_MEASURED_DEVICES;
+    case PredictionBasis::kOtherShapes:
+      return v1::PREDICTION_BASIS_DATA_SHEETS;
+    case PredictionBasis::kOtherKinds:
+      break;
+  }
+  return v1::PREDICTION_BASIS_DATA_SHEETS_OF_OTHER_KINDS;
+}
+
 v1::ProfileCorrection EncodeCorrection(const ProfileCorrection& correction) {
   v1::ProfileCorrection encoded;
   encoded.set_factor(correction.factor);
@@ -141,6 +165,7 @@ DeviceProfile DecodeProfile(const v1::DeviceProfile& profile) {
   decoded.provenance = profile.provenance();
   if (profile.has_measured_with()) decoded.measured_with = DecodeProvenance(profile.measured_with());
   if (profile.has_correction()) decoded.correction = DecodeCorrection(profile.correction());
+  decoded.basis = DecodeBasis(profile.basis());
   return decoded;
 }
 
@@ -161,6 +186,7 @@ v1::DeviceProfile EncodeProfile(const DeviceProfile& profile) {
   encoded.set_provenance(profile.provenance);
   if (profile.measured_with) *encoded.mutable_measured_with() = EncodeProvenance(*profile.measured_with);
   if (profile.correction) *encoded.mutable_correction() = EncodeCorrection(*profile.correction);
+  if (profile.basis != PredictionBasis::kMeasuredLayers) encoded.set_basis(EncodeBasis(profile.basis));
   return encoded;
 }
 

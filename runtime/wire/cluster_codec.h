@@ -17,6 +17,7 @@ DeviceProfile DecodeProfile(const v1::DeviceProfile& profile);
 v1::DeviceProfile EncodeProfile(const DeviceProfile& profile);
 ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times);
 v1::ProfileCorrection EncodeCorrection(const ProfileCorrection& correction);
+v1::PredictionBasis EncodeBasis(PredictionBasis basis);
 
 HostSlowdown DecodeSlowdown(const v1::HostSlowdown& slowdown);
 v1::HostSlowdown EncodeSlowdown(const HostSlowdown& slowdown);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,6 +74,14 @@ struct Provenance {
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
+// What the times of a profile, and what is predicted by them, rest on; the later, the less sure.
+enum class PredictionBasis : uint8_t {
+  kMeasuredLayers,  // this kind and this shape were measured
+  kOtherShapes,     // this kind was measured with other shapes: roofline with its coefficients
+  kOtherKinds,  // a data sheet, with the coefficients of another kind, or of operands of another precision
+};
+inline constexpr int kPredictionBases = 3;
+
 struct DeviceProfile {
   std::string device_kind, shape;    // what it is found under
   std::vector<ProfiledTimes> times;  // by micro-batch size
@@ -90,6 +99,7 @@ struct DeviceProfile {
   std::string provenance;                   // for people; of a measured profile, `measured_with` in a line
   std::optional<Provenance> measured_with;  // none: a profile from elsewhere
   std::optional<ProfileCorrection> correction;  // of the passes; none: no running job has said otherwise
+  PredictionBasis basis = PredictionBasis::kMeasuredLayers;
   friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
 };
 
