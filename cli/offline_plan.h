@@ -11,7 +11,7 @@
 namespace medley {
 
 // What the coordinator would answer to `request` on `cluster`, without a coordinator: the same functions, all
-// devices taken as free. model.hugging_face is read from this machine.
+// devices taken as free, and no runs known that tell how far predictions were off. model.hugging_face is read from this machine.
 // Errors: those of DecodeJobSpec, DecodeCluster (behind "--cluster: "), PlanJob (coordinator/problem/planned_job.h) and
 // ReadModelConfig.
 // `kinds_directory`: of profiles of kinds that were not measured (AddKindProfiles, whose errors it has, too); empty: none.

@@ -74,6 +74,12 @@ absl::Status JobJournal::Look(const std::string& job_id, const std::function<voi
   return absl::OkStatus();
 }
 
+size_t JobJournal::MeasuredSteps(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  const absl::StatusOr<Entry*> entry = Find(job_id);
+  return entry.ok() ? std::max((*entry)->step_seconds.size(), kWarmUpSteps) - kWarmUpSteps : 0;
+}
+
 absl::StatusOr<v1::Job> JobJournal::Get(const std::string& job_id) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const Entry* entry, Find(job_id));

@@ -34,6 +34,8 @@ class JobJournal {
   // `look` sees the job where it lies, less what it waits for: for what looks at every step or tick, as a
   // copy is as large as the job's plan. It calls nothing of the journal. NotFound.
   absl::Status Look(const std::string& job_id, const std::function<void(const v1::Job&)>& look);
+  // Of how many steps the job's measured_step_seconds is the median, as far as they were heard of here. An unknown job's: 0.
+  size_t MeasuredSteps(const std::string& job_id);
   // Newest first, at most `limit` of those that there are now: `take` gets each as ListJobs has it, until it returns false. One at a time,
   // and `take` may block: the past jobs of a year with their plans are gigabytes, and others go on meanwhile. One that is deleted meanwhile
   // is left out. Errors: the store's.

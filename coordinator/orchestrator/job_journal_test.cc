@@ -203,10 +203,12 @@ TEST_CASE("the measured step time is the median of the attempt's steps without t
   desk.journal.AddStep(desk.id, Timed(1, 90));
   desk.journal.AddStep(desk.id, Timed(2, 80));
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 0);
+  CHECK(desk.journal.MeasuredSteps(desk.id) == 0);
   desk.journal.AddStep(desk.id, Timed(3, 3));
   desk.journal.AddStep(desk.id, Timed(4, 70));
   desk.journal.AddStep(desk.id, Timed(5, 2));
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 3);
+  CHECK(desk.journal.MeasuredSteps(desk.id) == 3);
   REQUIRE(desk.journal.Change(desk.id, [](v1::Job& job) { job.set_attempt(2); }).ok());
   for (uint32_t step = 3; step <= 5; ++step) {
     v1::StepMetrics metrics = Timed(step, 7);
@@ -214,6 +216,7 @@ TEST_CASE("the measured step time is the median of the attempt's steps without t
     desk.journal.AddStep(desk.id, metrics);
   }
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 7);
+  CHECK(desk.journal.MeasuredSteps(desk.id) == 1);
 }
 
 TEST_CASE(

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/job_beginning.h"
 #include "coordinator/orchestrator/job_time.h"
+#include "coordinator/orchestrator/prediction_record.h"
 #include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/protection_terms.h"
 #include "coordinator/problem/cluster_links.h"
@@ -431,7 +432,7 @@ void JobRunner::NoteLaunch(const std::vector<AttemptTask>& tasks) {
 
 RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned,
                             v1::PlanGrounds grounds) {
-  const v1::PlanReport report = EncodePlanReport(planned);
+  const v1::PlanReport report = EncodePlanReport(planned, PredictionErrors(services_.store));
   while (true) {
     const absl::StatusOr<uint64_t> launch = services_.store.NextAttempt();
     if (!launch.ok()) return OutcomeOf(EndOfStore(launch.status()));
@@ -477,6 +478,7 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
                }
              }});
     EndTrace(job->attempt(), end);
+    if (!end.left) NotePredictionOutcome(services_.store, services_.journal, job_id_);
     // Workers read every byte of the checkpoint; one that is damaged is passed over for the one before.
     const bool unreadable = absl::IsDataLoss(end.status) && !end.prepared && !beginning->checkpoint.empty() &&
                             absl::StrContains(end.status.message(), beginning->checkpoint);
@@ -517,6 +519,7 @@ RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
     end.left |= !taken_up && leaving_ && !aborted_;  // it trains all the same
   }
   EndTrace(job.attempt(), end);
+  if (!end.left) NotePredictionOutcome(services_.store, services_.journal, job_id_);
   return OutcomeOf(end);
 }
 

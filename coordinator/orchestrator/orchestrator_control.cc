@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/orchestrator/prediction_record.h"
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/plan_report_codec.h"
@@ -236,7 +237,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
   Serve(
       name, runner, [&] { planned = runner.PlanOnly(spec, time_limit, listing); }, cancelled);
   if (!planned.ok()) return planned.status();
-  v1::PlanReport report = EncodePlanReport(*planned);
+  v1::PlanReport report = EncodePlanReport(*planned, PredictionErrors(store_));
   if (request.with_predicted_step())
     *report.mutable_predicted_step() = EncodePredictedStep(*planned, training.shape);
   return report;

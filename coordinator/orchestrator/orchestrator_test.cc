@@ -399,6 +399,39 @@ TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
   CHECK(site.store->ListJobs(10)->empty());
 }
 
+TEST_CASE(
+    "an attempt that has ended tells later plans how far they may be off, under the next coordinator, too") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining([](FakeWorker& worker) -> absl::Status {
+    const double seconds = worker.request().train().predicted_step_seconds();
+    for (uint32_t step = 1; step <= 12; ++step) worker.Say(StepOf(step, 3.0, seconds));
+    return absl::OkStatus();
+  });
+  const auto error_of_plan = [&] {
+    const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(DryRun(FakeJob("dry")));
+    INFO(report.status().ToString());
+    REQUIRE(report.ok());
+    return report->prediction_error();
+  };
+  const v1::PredictionError published = error_of_plan();
+  CHECK(published.basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES);
+  CHECK(published.live_runs() == 0);
+  const v1::Job job = site.Await(site.Submit(FakeJob("exact")), v1::JOB_STATE_DONE);
+  CHECK(job.plan().prediction_error().live_runs() == 0);  // it was planned before
+
+  const v1::PredictionError learnt = error_of_plan();
+  CHECK(learnt.live_runs() == 1);
+  CHECK(learnt.usual() < published.usual());
+  site.orchestrator.reset();
+  site.Start();
+  site.Register(FakeNode("a"));
+  CHECK(error_of_plan().live_runs() == 1);
+  CHECK(site.Await(site.Submit(FakeJob("next")), v1::JOB_STATE_DONE).plan().prediction_error().usual() ==
+        learnt.usual());
+  CHECK(error_of_plan().live_runs() == 2);
+}
+
 TEST_CASE("a submission repeated under its request id is the same job") {
   OrchestratorSite site;
   v1::SubmitJobRequest request;

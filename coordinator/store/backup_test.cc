@@ -51,6 +51,7 @@ TEST_CASE(
     auto database = Database::Open(file, Bytes{0});
     REQUIRE(database.ok());
     REQUIRE((*database)->Run("DROP TABLE join_tokens").ok());
+    REQUIRE((*database)->Run("DROP TABLE prediction_outcomes").ok());
     REQUIRE((*database)->Run("PRAGMA user_version = 4").ok());
   }
   const absl::Status status = RestoreStore(file, restored);

@@ -90,7 +90,7 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
     for (const char* change :
          {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces",
           "DROP TABLE nodes", "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds", "DROP TABLE audit",
-          "DROP TABLE drained_nodes", "DROP TABLE join_tokens",
+          "DROP TABLE drained_nodes", "DROP TABLE join_tokens", "DROP TABLE prediction_outcomes",
           "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
           "PRAGMA user_version = 1"}) {
       REQUIRE((*database)->Run(change).ok());
@@ -116,8 +116,9 @@ TEST_CASE("a file of version 2 is brought up to date") {
   {
     auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
-    for (const char* change : {"DROP TABLE plan_grounds", "DROP TABLE audit", "DROP TABLE drained_nodes",
-                               "DROP TABLE join_tokens", "PRAGMA user_version = 2"})
+    for (const char* change :
+         {"DROP TABLE plan_grounds", "DROP TABLE audit", "DROP TABLE drained_nodes", "DROP TABLE join_tokens",
+          "DROP TABLE prediction_outcomes", "PRAGMA user_version = 2"})
       REQUIRE((*database)->Run(change).ok());
   }
   const auto store = OpenStore(directory);
@@ -143,6 +144,7 @@ TEST_CASE("the audit of a new file and of one of version 3 is appended to, and n
     REQUIRE(change("DROP TABLE audit").ok());
     REQUIRE(change("DROP TABLE drained_nodes").ok());
     REQUIRE(change("DROP TABLE join_tokens").ok());
+    REQUIRE(change("DROP TABLE prediction_outcomes").ok());
     REQUIRE(change("PRAGMA user_version = 3").ok());
   }
   v1::AuditRecord record;
@@ -168,7 +170,8 @@ TEST_CASE("a file of version 4 is brought up to date, and keeps its audit") {
   {
     auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
-    for (const char* change : {"DROP TABLE join_tokens", "PRAGMA user_version = 4"})
+    for (const char* change :
+         {"DROP TABLE join_tokens", "DROP TABLE prediction_outcomes", "PRAGMA user_version = 4"})
       REQUIRE((*database)->Run(change).ok());
   }
   const auto store = OpenStore(directory);
@@ -177,6 +180,25 @@ TEST_CASE("a file of version 4 is brought up to date, and keeps its audit") {
   v1::JoinTokenRecord token;
   token.mutable_token()->set_id("a");
   CHECK(store->InsertJoinToken(token, 0).ok());
+}
+
+TEST_CASE("a file of version 5 is brought up to date, and keeps its tokens") {
+  const TemporaryDirectory directory;
+  v1::JoinTokenRecord token;
+  token.mutable_token()->set_id("a");
+  REQUIRE(OpenStore(directory)->InsertJoinToken(token, 0).ok());
+  {
+    auto database = Database::Open(directory.File("medley.db"), Bytes{0});
+    REQUIRE(database.ok());
+    for (const char* change : {"DROP TABLE prediction_outcomes", "PRAGMA user_version = 5"})
+      REQUIRE((*database)->Run(change).ok());
+  }
+  const auto store = OpenStore(directory);
+  CHECK(store->ListJoinTokens()->size() == 1);
+  CHECK(store->ListPredictionOutcomes()->empty());
+  v1::PredictionOutcome outcome;
+  outcome.set_launch(1);
+  CHECK(store->PutPredictionOutcome(outcome).ok());
 }
 
 TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {

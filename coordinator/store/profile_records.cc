@@ -1,4 +1,4 @@
-// What was measured of devices and links.
+// What was measured of devices and links, and how predictions by it came out.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,7 +14,8 @@
 namespace medley {
 namespace {
 
-constexpr size_t kMaxSizes = 64;  // DeviceProfile::times takes no more
+constexpr size_t kMaxSizes = 64;          // DeviceProfile::times takes no more
+constexpr int kPredictionOutcomes = 100;  // older ones are of another cluster and another predictor
 
 absl::StatusOr<std::optional<v1::DeviceProfile>> ReadProfile(Database& database,
                                                              const std::string& device_kind,
@@ -119,6 +120,25 @@ absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const
   RETURN_IF_ERROR(WriteHostSlowdown(*database_, *slowdown));
   RETURN_IF_ERROR(transaction.Commit());
   return true;
+}
+
+absl::Status Store::PutPredictionOutcome(const v1::PredictionOutcome& outcome) {
+  ASSIGN_OR_RETURN(const std::string bytes, ToRow(outcome));
+  const Operation operation(*this, __func__);
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  RETURN_IF_ERROR(database_->Run("REPLACE INTO prediction_outcomes (launch, message) VALUES (?, ?)",
+                                 static_cast<int64_t>(outcome.launch()), Blob{bytes}));
+  RETURN_IF_ERROR(
+      database_->Run("DELETE FROM prediction_outcomes WHERE launch NOT IN "
+                     "(SELECT launch FROM prediction_outcomes ORDER BY launch DESC LIMIT ?)",
+                     kPredictionOutcomes));
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::vector<v1::PredictionOutcome>> Store::ListPredictionOutcomes() {
+  const Operation operation(*this, __func__);
+  return AllOf<v1::PredictionOutcome>(
+      *database_, database_->Query("SELECT message FROM prediction_outcomes ORDER BY launch"));
 }
 
 absl::Status Store::PutHostSlowdown(const v1::HostSlowdown& slowdown) {

@@ -50,6 +50,11 @@ constexpr const char* kToVersion5[] = {
     "NULL)",
 };
 
+// From version 5; a new file has it, too.
+constexpr const char* kToVersion6[] = {
+    "CREATE TABLE prediction_outcomes (launch INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+};
+
 // From version 1.
 constexpr const char* kToVersion2[] = {
     "UPDATE counters SET name = 'attempts' WHERE name = 'epochs'",
@@ -83,6 +88,7 @@ absl::Status MakeTables(Database& database) {
   for (const char* table : kTables) RETURN_IF_ERROR(database.Run(table));
   for (const char* table : kToVersion4) RETURN_IF_ERROR(database.Run(table));
   for (const char* table : kToVersion5) RETURN_IF_ERROR(database.Run(table));
+  for (const char* table : kToVersion6) RETURN_IF_ERROR(database.Run(table));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA application_id = ", kApplicationId).c_str()));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
@@ -116,7 +122,10 @@ absl::Status BringUpToDate(Database& database) {
   if (version < 4) {
     for (const char* change : kToVersion4) RETURN_IF_ERROR(database.Run(change));
   }
-  for (const char* change : kToVersion5) RETURN_IF_ERROR(database.Run(change));
+  if (version < 5) {
+    for (const char* change : kToVersion5) RETURN_IF_ERROR(database.Run(change));
+  }
+  for (const char* change : kToVersion6) RETURN_IF_ERROR(database.Run(change));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
 }

@@ -179,6 +179,12 @@ class Store {
                                              const std::string& device, double measured_at_seconds,
                                              const v1::ProfileCorrection& correction);
 
+  // How predictions of attempts came out: the newest hundred by launch, also of jobs that are deleted. Replaces what is known of the
+  // same launch.
+  absl::Status PutPredictionOutcome(const v1::PredictionOutcome& outcome);
+  // By launch.
+  absl::StatusOr<std::vector<v1::PredictionOutcome>> ListPredictionOutcomes();
+
   // Replaces what is known of the same host and shape.
   absl::Status PutHostSlowdown(const v1::HostSlowdown& slowdown);
   // By host and shape.

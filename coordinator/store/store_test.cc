@@ -381,6 +381,30 @@ TEST_CASE("how much a host's devices slow each other down is kept by host and sh
   CHECK(store->ListHostSlowdowns()->at(1).devices(0).factor() == 1.3);
 }
 
+TEST_CASE("of how predictions came out the newest hundred stay, one a launch, also across a restart") {
+  const TemporaryDirectory directory;
+  v1::PredictionOutcome outcome;
+  {
+    const auto store = OpenStore(directory);
+    CHECK(store->ListPredictionOutcomes()->empty());
+    for (uint64_t launch = 150; launch > 0; --launch) {
+      outcome.set_launch(launch);
+      outcome.set_predicted_step_seconds(static_cast<double>(launch));
+      REQUIRE(store->PutPredictionOutcome(outcome).ok());
+    }
+    outcome.set_launch(150);
+    outcome.set_job_id("gpt-1");
+    outcome.set_measured_step_seconds(7);
+    REQUIRE(store->PutPredictionOutcome(outcome).ok());
+  }
+  const auto store = OpenStore(directory);
+  const std::vector<v1::PredictionOutcome> outcomes = *store->ListPredictionOutcomes();
+  REQUIRE(outcomes.size() == 100);
+  for (size_t i = 0; i < outcomes.size(); ++i) CHECK(outcomes[i].launch() == 51 + i);
+  CHECK(outcomes[0].predicted_step_seconds() == 51);
+  CHECK(Same(outcomes.back(), outcome));
+}
+
 TEST_CASE("a profile never outgrows what its message may hold") {
   const TemporaryDirectory directory;
   const auto store = OpenStore(directory);
