@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <random>
+#include <set>
 
 #include "runtime/base/files/scarce_disk.h"
 #include "runtime/base/files/temporary_directory.h"
@@ -171,6 +173,53 @@ TEST_CASE("parameters can be read without the optimizer's state") {
   std::vector<float> parameters(static_cast<size_t>(SegmentElements(kModel, 2)));
   REQUIRE(ReadSegment(manifest, 2, CutSegment(kModel, 2, absl::MakeSpan(parameters), {}, {})).ok());
   CHECK(parameters == StateOf(1, 2).parameters);
+}
+
+TEST_CASE("a segment is streamed part by part of its tensors, all in the memory of one") {
+  const TemporaryDirectory root;
+  const CheckpointManifest manifest = WriteCheckpoint(root.path(), 1);
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment) {
+    CAPTURE(segment.value());
+    State state;
+    std::vector<std::string> order, wanted_order;
+    std::set<const float*> places;
+    const absl::Status read = StreamSegment(
+        manifest, segment,
+        [&](const ParameterSpec& tensor, StoredPart part, absl::Span<const float> values) -> absl::Status {
+          std::vector<float>& to = part == StoredPart::kFirstMoment    ? state.m
+                                   : part == StoredPart::kSecondMoment ? state.v
+                                                                       : state.parameters;
+          to.insert(to.end(), values.begin(), values.end());
+          order.push_back(tensor.name + std::to_string(static_cast<int>(part)));
+          places.insert(values.data());
+          return absl::OkStatus();
+        });
+    CHECK(read.ToString() == "OK");
+    CHECK(state == StateOf(1, segment));
+    for (const ParameterSpec& tensor : SegmentParameters(kModel, segment)) {
+      for (const char* part : {"0", "1", "2"}) wanted_order.push_back(tensor.name + part);
+    }
+    CHECK(order == wanted_order);
+    CHECK(places.size() == (wanted_order.empty() ? 0 : 1));
+  }
+}
+
+TEST_CASE("who cannot take more of a segment is asked no more; damage has the first word") {
+  const TemporaryDirectory root;
+  const CheckpointManifest manifest = WriteCheckpoint(root.path(), 1);
+  int asked = 0;
+  const auto take = [&](const ParameterSpec&, StoredPart, absl::Span<const float>) -> absl::Status {
+    return ++asked == 2 ? absl::ResourceExhaustedError("full") : absl::OkStatus();
+  };
+  CHECK(StreamSegment(manifest, 2, take) == absl::ResourceExhaustedError("full"));
+  CHECK(asked == 2);
+  CHECK(absl::IsInvalidArgument(StreamSegment(manifest, 5, take)));
+  const std::string damaged = root.File("step-00000001/segment-00002.safetensors");
+  FlipBit(damaged, std::filesystem::file_size(damaged) - 1, 3);
+  asked = 0;
+  CHECK(absl::IsDataLoss(StreamSegment(manifest, 2, take)));
+  std::filesystem::remove(damaged);
+  CHECK(absl::IsNotFound(StreamSegment(manifest, 2, take)));
 }
 
 TEST_CASE("a tensor is read by its name and held to its shape") {

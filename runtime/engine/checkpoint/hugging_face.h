@@ -47,6 +47,8 @@ class HuggingFaceModel {
   // InvalidArgument, values.size() is not SegmentElements(config(), segment), or a value is not finite (the
   // message names file, tensor and element); FailedPrecondition, a file has shrunk.
   absl::Status ReadSegment(SegmentId segment, absl::Span<float> values) const;
+  // The same of one of its tensors, whose `elements` values.size() is.
+  absl::Status ReadTensor(const ParameterSpec& tensor, absl::Span<float> values) const;
 
  private:
   struct Place {

@@ -145,16 +145,21 @@ absl::Status HuggingFaceModel::ReadSegment(SegmentId segment, absl::Span<float> 
                                                    " asked for into ", values.size(), " values"));
   }
   for (const ParameterSpec& spec : SegmentParameters(config_, segment)) {
-    const Place& place = places_.at(spec.name);  // CheckParameters found it
     const size_t elements = static_cast<size_t>(spec.elements);
-    RETURN_IF_ERROR(files_[place.file].ReadAsF32(place.name, spec.shape, values.first(elements)));
-    for (size_t i = 0; i < elements; ++i) {
-      if (std::isfinite(values[i])) continue;
-      return absl::InvalidArgumentError(absl::StrCat(files_[place.file].path(), ": \"", place.name, "\" has ",
-                                                     values[i], " as its element ", i,
-                                                     "; weights must be finite"));
-    }
+    RETURN_IF_ERROR(ReadTensor(spec, values.first(elements)));
     values.remove_prefix(elements);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HuggingFaceModel::ReadTensor(const ParameterSpec& tensor, absl::Span<float> values) const {
+  const Place& place = places_.at(tensor.name);  // CheckParameters found it
+  RETURN_IF_ERROR(files_[place.file].ReadAsF32(place.name, tensor.shape, values));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat(files_[place.file].path(), ": \"", place.name, "\" has ",
+                                                   values[i], " as its element ", i,
+                                                   "; weights must be finite"));
   }
   return absl::OkStatus();
 }

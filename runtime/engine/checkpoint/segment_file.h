@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -58,5 +59,17 @@ absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, SegmentId 
 //   InvalidArgument   a tensor has another shape; there is no such segment.
 absl::Status ReadSegment(const CheckpointManifest& manifest, SegmentId segment,
                          absl::Span<const SegmentTensorBuffer> tensors);
+
+// What a segment's file has of a tensor.
+enum class StoredPart : uint8_t { kParameter, kFirstMoment, kSecondMoment };
+
+// Takes one part of one tensor: as many values as it has elements, which last until it returns.
+using TakeStored = absl::FunctionRef<absl::Status(const ParameterSpec& tensor, StoredPart part,
+                                                  absl::Span<const float> values)>;
+
+// Gives `take` all that the file of `segment` of a committed checkpoint has of its model, in the file's order and on
+// the calling thread, with one part of one tensor in memory at a time. What is given is not verified before OK is
+// returned. Errors: those of ReadSegment; otherwise the first of `take`, which is not called again after it.
+absl::Status StreamSegment(const CheckpointManifest& manifest, SegmentId segment, TakeStored take);
 
 }  // namespace medley

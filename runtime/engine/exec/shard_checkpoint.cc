@@ -19,18 +19,10 @@ namespace {
 
 using Part = ParameterArena::Part;
 
-// Writes what `arena` holds of `segment`, `parts` of it.
-absl::Status WriteValues(const ModelConfig& config, SegmentId segment, absl::Span<const Part> parts,
-                         SegmentValues& values, ParameterArena& arena) {
-  int64_t offset = 0;  // of a tensor in the whole segment
-  for (const ParameterSpec& tensor : SegmentParameters(config, segment)) {
-    for (const Part part : parts) {
-      RETURN_IF_ERROR(arena.Write(part, tensor.name,
-                                  absl::MakeConstSpan(values.of(part)).subspan(offset, tensor.elements)));
-    }
-    offset += tensor.elements;
-  }
-  return absl::OkStatus();
+Part PartOf(StoredPart part) {
+  return part == StoredPart::kFirstMoment    ? Part::kFirstMoment
+         : part == StoredPart::kSecondMoment ? Part::kSecondMoment
+                                             : Part::kParameter;
 }
 
 // What the ranks tell each other about their files, as sums over ranks: each number is given by one rank
@@ -204,21 +196,20 @@ absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const R
 
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard) {
   RETURN_IF_ERROR(CheckSameTraining(manifest, spec));
-  const ModelConfig& config = spec.shape.model;
   ParameterArena& arena = shard.arena();
   for (const SegmentId segment : arena.layout().segments) {
     CurrentPhase::OfProcess().Enter(
         absl::StrCat("reading segment ", segment.value(), " of ", manifest.directory));
-    SegmentValues values(SegmentElements(config, segment));
-    const absl::Status read = ReadSegment(manifest, segment,
-                                          CutSegment(config, segment, absl::MakeSpan(values.parameters),
-                                                     absl::MakeSpan(values.m), absl::MakeSpan(values.v)));
+    const absl::Status read =
+        StreamSegment(manifest, segment,
+                      [&arena](const ParameterSpec& tensor, StoredPart part, absl::Span<const float> values) {
+                        return arena.Write(PartOf(part), tensor.name, values);
+                      });
     if (!read.ok()) {
       // A file that is missing is damage, too: others of the run's checkpoints may be whole.
       return absl::Status(absl::IsNotFound(read) ? absl::StatusCode::kDataLoss : read.code(),
                           absl::StrCat("checkpoint ", manifest.directory, ": ", read.message()));
     }
-    RETURN_IF_ERROR(WriteValues(config, segment, kSavedParts, values, arena));
   }
   return absl::OkStatus();
 }
@@ -226,11 +217,14 @@ absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSp
 absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard) {
   ASSIGN_OR_RETURN(const HuggingFaceModel model, HuggingFaceModel::Open(directory));
   ParameterArena& arena = shard.arena();
+  std::vector<float> values;  // of one tensor
   for (const SegmentId segment : arena.layout().segments) {
     CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment.value(), " from ", directory));
-    SegmentValues values(SegmentElements(model.config(), segment));
-    RETURN_IF_ERROR(model.ReadSegment(segment, absl::MakeSpan(values.parameters)));
-    RETURN_IF_ERROR(WriteValues(model.config(), segment, {Part::kParameter}, values, arena));
+    for (const ParameterSpec& tensor : SegmentParameters(model.config(), segment)) {
+      values.resize(static_cast<size_t>(tensor.elements));
+      RETURN_IF_ERROR(model.ReadTensor(tensor, absl::MakeSpan(values)));
+      RETURN_IF_ERROR(arena.Write(Part::kParameter, tensor.name, values));
+    }
   }
   return absl::OkStatus();
 }

@@ -38,15 +38,16 @@ struct SavedCheckpoint {
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
                                                int64_t step, ModelShard& shard, StepExecutor& executor);
 
-// Loads parameters of what `shard` holds of every segment, and moments of what it owns.
+// Loads parameters of what `shard` holds of every segment, and moments of what it owns, with one part of one tensor
+// on the host at a time. After an error what it holds is not defined.
 //   FailedPrecondition   the checkpoint is of another model, data order or batch; the message names the
 //                        field.
 //   DataLoss             a file of it is missing or damaged; the message names the checkpoint and the file.
 //   Otherwise            see ReadSegment.
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard);
 
-// Loads the parameters of what `shard` holds of every segment from the job's Hugging Face directory; moments
-// start at zero.
+// Loads the parameters of what `shard` holds of every segment from the job's Hugging Face directory, a tensor
+// at a time; moments start at zero.
 absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard);
 
 }  // namespace medley
