@@ -1,9 +1,8 @@
 #include "agent/discovery/discovery.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "kernels/cpu/cpu_variant.h"
 #include "kernels/emulated/emulation_profile.h"
 #include "kernels/host/processor_name.h"
+#include "runtime/base/allowed_cores.h"
 #include "runtime/base/available_memory.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
@@ -38,17 +38,6 @@ std::string LineAfter(const std::string& path, const std::string& key) {
     return begin == std::string::npos ? "" : line.substr(begin);
   }
   return "";
-}
-
-std::vector<int> AllowedCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
 }
 
 // A device that computes in this host's own memory.
@@ -96,7 +85,13 @@ absl::Status CompleteReal(v1::Device& device, const Backend& backend, const std:
   if (device.backend() == "cpu" && device.variant().empty()) device.set_variant(DefaultCpuVariant());
   const bool says_cores = !device.cores().empty();
   if (!says_cores) {
-    for (const int core : AllowedCores()) device.add_cores(core);
+    std::vector<int> cores;
+    if (const int error = GetAllowedCores(0, cores); error != 0) {
+      return absl::InternalError(
+          absl::StrCat(field, ".cores: not given, and the system does not say which this process may use: ",
+                       std::strerror(error)));
+    }
+    for (const int core : cores) device.add_cores(core);
   }
   device.set_kind(KindOf(device));
   const std::optional<CpuVariant> variant = ParseCpuVariant(device.variant());

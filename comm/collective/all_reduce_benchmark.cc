@@ -3,7 +3,6 @@
 //   ring|halving-doubling|tree|hierarchical
 //                        --wire f32|bf16 --seconds 2
 // Each rank takes the median over its iterations; the slowest rank's is printed.
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +21,7 @@
 #include "comm/collective/run_collective.h"
 #include "comm/collective/time_all_reduce.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/allowed_cores.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/all_reduce_schedule.h"
@@ -90,16 +90,8 @@ absl::StatusOr<Settings> Parse(int count, char** arguments) {
 }
 
 void Pin(int rank) {
-  cpu_set_t allowed, one;
-  sched_getaffinity(0, sizeof(allowed), &allowed);
-  int left = rank % CPU_COUNT(&allowed);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || left-- > 0) continue;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof(one), &one);
-    return;
-  }
+  std::vector<int> allowed;
+  if (GetAllowedCores(0, allowed) == 0) SetAllowedCores(0, {allowed[rank % allowed.size()]});
 }
 
 absl::StatusOr<std::unique_ptr<UcxTransport>> Connect(const Settings& settings, int rank, Board& board) {

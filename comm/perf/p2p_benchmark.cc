@@ -6,7 +6,6 @@
 // It does what `ucx_perftest -t tag_lat -s 8` and `-t tag_bw -s 4194304` do, one buffer a side included, so
 // that the two can be compared. That buffer is of the memory that devices of the host have, on huge pages.
 // Arguments: the two cores; 0 and 1 without.
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -25,6 +24,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/allowed_cores.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/host_memory.h"
 #include "runtime/base/short_turns.h"
@@ -199,10 +199,7 @@ absl::Status Measure(const std::string& name, UcxTransport::Links links, int ran
 }
 
 absl::Status Run(int rank, int descriptor, int core) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  if (sched_setaffinity(0, sizeof(cores), &cores) != 0) {
+  if (SetAllowedCores(0, {core}) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("this process may not run on core ", core));
   }
   double idle_share = 0;

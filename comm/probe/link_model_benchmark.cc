@@ -7,7 +7,6 @@
 //   link_model_benchmark --rank 1 --directory D --name slow --links tcp
 //                                               the two ends in two processes, wherever they are: in two network namespaces,
 //                                               say; D is an empty folder that both see, through which they find each other
-#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +27,7 @@
 #include "comm/probe/measure_by_size.h"
 #include "comm/probe/measure_link.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/allowed_cores.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
@@ -186,10 +186,7 @@ absl::Status RunEnd(const End& end) {
 
 int Run(const End& end) {
   if (end.core >= 0) {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    CPU_SET(end.core, &cores);
-    if (sched_setaffinity(0, sizeof(cores), &cores) != 0) {
+    if (SetAllowedCores(0, {end.core}) != 0) {
       std::fprintf(stderr, "link_model_benchmark: --core %d: cannot run there\n", end.core);
       return 2;
     }
@@ -204,12 +201,7 @@ int Run(const End& end) {
 // stays free of UCX, so that it may fork again.
 int RunBoth(End end) {
   std::vector<int> cores;
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof(allowed), &allowed);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
-  }
+  (void)GetAllowedCores(0, cores);  // without them, both ends run anywhere
   std::string directory = std::filesystem::temp_directory_path() / "medley-link-XXXXXX";
   if (mkdtemp(directory.data()) == nullptr) return 1;
   end.directory = directory;

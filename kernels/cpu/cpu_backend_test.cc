@@ -2,13 +2,13 @@
 
 #include <dirent.h>
 #include <omp.h>
-#include <sched.h>
 #include <xmmintrin.h>
 
 #include <catch2/catch.hpp>
 #include <thread>
 
 #include "kernels/cpu/cpu_variant.h"
+#include "runtime/base/allowed_cores.h"
 
 namespace medley {
 namespace {
@@ -59,10 +59,9 @@ TEST_CASE("a device of one core binds the process, starts no thread, and is the 
   REQUIRE(device.ok());
   CHECK(device->computes == ComputedPrecisions{});
   CHECK(device->queue->name() == "cpu-sse41 (1 core)");
-  cpu_set_t set;
-  REQUIRE(sched_getaffinity(0, sizeof(set), &set) == 0);
-  CHECK(CPU_COUNT(&set) == 1);
-  CHECK(CPU_ISSET(0, &set));
+  std::vector<int> cores;
+  REQUIRE(GetAllowedCores(0, cores) == 0);
+  CHECK(cores == std::vector<int>{0});
   CHECK(absl::IsFailedPrecondition(CpuBackend().open(Describe("avx2", {0})).status()));
   CHECK(CpuBackend().open(Describe("sse41", {0})).ok());
   auto buffer = device->queue->Allocate(MiB(12));

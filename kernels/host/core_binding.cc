@@ -1,7 +1,6 @@
 #include "kernels/host/core_binding.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,26 +10,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/allowed_cores.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
 absl::Status Bind(pid_t thread, const std::vector<int>& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int core : cores) CPU_SET(core, &set);
-  if (sched_setaffinity(thread, sizeof(set), &set) == 0) return absl::OkStatus();
-  if (errno == ESRCH) return absl::OkStatus();  // a thread that ended meanwhile
+  const int error = SetAllowedCores(thread, cores);
+  if (error == 0 || error == ESRCH) return absl::OkStatus();  // ESRCH: a thread that ended meanwhile
   return absl::InvalidArgumentError(
-      absl::StrCat("cores ", absl::StrJoin(cores, ","), " cannot be used: ", std::strerror(errno)));
+      absl::StrCat("cores ", absl::StrJoin(cores, ","), " cannot be used: ", std::strerror(error)));
 }
 
 }  // namespace
 
 std::string CoresObjection(const std::vector<int>& cores) {
   if (cores.empty()) return "cores is empty; name at least one core";
-  const int count = std::min<int>(sysconf(_SC_NPROCESSORS_CONF), CPU_SETSIZE);
+  const int count = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
   std::set<int> seen;
   for (int core : cores) {
     if (core < 0 || core >= count)

@@ -1,13 +1,13 @@
 #include "kernels/opencl/opencl_backend.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "kernels/opencl/opencl_device.h"
 #include "kernels/opencl/opencl_library.h"
+#include "runtime/base/allowed_cores.h"
 #include "runtime/device/candidate_ops.h"
 #include "tests/skipped.h"
 
@@ -28,10 +28,9 @@ int ThreadsOnCoreZero() {
   int threads = 0;
   while (const dirent* entry = readdir(tasks)) {
     const pid_t thread = std::atoi(entry->d_name);
-    cpu_set_t set;
-    if (thread == 0 || sched_getaffinity(thread, sizeof(set), &set) != 0) continue;
-    CHECK(CPU_COUNT(&set) == 1);
-    CHECK(CPU_ISSET(0, &set));
+    std::vector<int> cores;
+    if (thread == 0 || GetAllowedCores(thread, cores) != 0) continue;
+    CHECK(cores == std::vector<int>{0});
     ++threads;
   }
   closedir(tasks);

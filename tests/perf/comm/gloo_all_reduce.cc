@@ -7,7 +7,6 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include <string>
 
 #include "comm/collective/time_all_reduce.h"
+#include "runtime/base/allowed_cores.h"
 
 namespace {
 
@@ -56,10 +56,7 @@ int main(int count, char** arguments) {
   for (int rank = 0; rank < ranks; ++rank) {
     if (fork() != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    CPU_SET(cores[rank % cores.size()], &own);
-    sched_setaffinity(0, sizeof(own), &own);
+    medley::SetAllowedCores(0, {cores[rank % cores.size()]});
     Run(std::strtoull(arguments[1], nullptr, 10), std::atoi(arguments[2]), rank, ranks, arguments[5]);
     std::fflush(stdout);
     _exit(0);
