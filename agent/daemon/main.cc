@@ -102,6 +102,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
   std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
   if (NeedsToJoin(config)) {
+    RETURN_IF_ERROR(CheckFree(ServerOptionsOf(config)));  // before its token is used
     const absl::Status joined = JoinCoordinator(config, [](absl::Duration wait) {
       return IsAskedAgain(static_cast<int>(absl::ToInt64Milliseconds(wait)));
     });

@@ -52,6 +52,8 @@ bool IsAlive(const std::vector<v1::Node>& nodes, const std::string& name) {
 absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // Before there is a store, which who mistook the port did not ask for.
+  RETURN_IF_ERROR(CheckFree(ServerOptionsOf(config)));
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(config.state_directory()));
   GrpcAgentClient agents(config.has_tls() ? ChannelTls(config.tls(), v1::ROLE_AGENT) : nullptr);
   ASSIGN_OR_RETURN(

@@ -5,6 +5,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/can_listen.h"
 #include "runtime/base/loopback.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/grpc_channel.h"
@@ -28,6 +29,12 @@ absl::Status CheckServer(const ServerOptions& options) {
   if (options.insecure) return absl::OkStatus();
   RETURN_IF_ERROR(CheckClear("listen_address", options.listen_address));
   return CheckClear("http_address", options.http_address);
+}
+
+absl::Status CheckFree(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckCanListen("listen_address", options.listen_address));
+  return options.http_address.empty() ? absl::OkStatus()
+                                      : CheckCanListen("http_address", options.http_address);
 }
 
 absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
@@ -61,9 +68,7 @@ absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
   }
   for (grpc::Service* service : options.services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0)
-    return absl::UnavailableError(
-        absl::StrCat("listen_address: cannot listen at ", options.listen_address, "; is it in use?"));
+  if (server == nullptr || port == 0) return CannotListen("listen_address", options.listen_address);
   return RunningServer{.address = absl::StrCat(HostOfAddress(options.listen_address), ":", port),
                        .server = std::move(server)};
 }

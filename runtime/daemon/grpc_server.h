@@ -44,6 +44,10 @@ struct RunningServer {
 // named by its field, that others reach, in the clear, without `insecure`.
 absl::Status CheckServer(const ServerOptions& options);
 
+// Whether a daemon could listen at both addresses now: for who would leave something behind before it serves. Unavailable: one is
+// in use or not this machine's; the message names the field, the address and the cause.
+absl::Status CheckFree(const ServerOptions& options);
+
 // Serves, beside the services, gRPC's health and reflection. Errors of CheckServer; Unavailable: the address is in use or not this
 // machine's.
 absl::StatusOr<RunningServer> StartServer(const ServerOptions& options);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/can_listen.h"
 #include "runtime/base/loopback.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/log/request_id.h"
@@ -292,9 +293,7 @@ absl::StatusOr<std::unique_ptr<WebServer>> WebServer::Start(Options options) {
   } else if (!has_port || !server.bind_to_port(bare, port)) {
     port = -1;
   }
-  if (port < 0)
-    return absl::UnavailableError(
-        absl::StrCat(impl->options.field, ": cannot listen at ", address, "; is it in use?"));
+  if (port < 0) return CannotListen(impl->options.field, address);
   server.LetManyWait();
   impl->address = absl::StrCat(host, ":", port);
   impl->thread = std::thread([&server] { server.listen_after_bind(); });

@@ -298,7 +298,8 @@ TEST_CASE("an address in use is said to be") {
   const absl::Status status =
       WebServer::Start({.field = "http_address", .address = server->address(), .handler = Echo}).status();
   CHECK(absl::IsUnavailable(status));
-  CHECK(status.message() == "http_address: cannot listen at " + server->address() + "; is it in use?");
+  CHECK(status.message() ==
+        "http_address: cannot listen at " + server->address() + ": Address already in use");
 }
 
 }  // namespace

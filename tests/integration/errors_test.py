@@ -238,12 +238,18 @@ class ErrorsTest(ClusterTest):
             "listen_address": port, "state_directory": self.running.path("other-state")})
         result = run_command([program("medley-coordinator"), "--config", config])
         self.assertEqual(result.status, 1, result)
-        self.assertIn("listen_address: cannot listen at %s; is it in use?" % port, result.err)
+        self.assertIn("listen_address: cannot listen at %s: Address already in use" % port, result.err)
+        config = write_spec(self.running.path("same-web-port.yaml"), {
+            "listen_address": "127.0.0.1:0", "http_address": port, "state_directory": self.running.path("other-state")})
+        result = run_command([program("medley-coordinator"), "--config", config])
+        self.assertEqual(result.status, 1, result)
+        self.assertIn("http_address: cannot listen at %s: Address already in use" % port, result.err)
+        self.assertFalse(os.path.exists(self.running.path("other-state")))
         config = write_spec(self.running.path("same-port-agent.yaml"), {
             "name": "z", "coordinator_address": port, "listen_address": port, "devices": [cpu_device("sse41")]})
         result = run_command([program("medley-agent"), "--config", config])
         self.assertEqual(result.status, 1, result)
-        self.assertIn("listen_address: cannot listen at %s; is it in use?" % port, result.err)
+        self.assertIn("listen_address: cannot listen at %s: Address already in use" % port, result.err)
         self.assertEqual(len(self.running.nodes()), 1)
 
     def test_an_agent_with_a_device_that_cannot_be_says_which_and_why(self):
