@@ -97,15 +97,17 @@ std::string AdvertisedAddress(const v1::AgentConfig& config, const std::string& 
   return absl::StrCat(given, address.substr(address.rfind(':')));
 }
 
+bool IsAskedAgainWithin(absl::Duration wait) {
+  return IsAskedAgain(static_cast<int>(absl::ToInt64Milliseconds(wait)));
+}
+
 absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   // Workers' warnings about their transports are for who asks for them.
   setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
   std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
   if (NeedsToJoin(config)) {
     RETURN_IF_ERROR(CheckFree(ServerOptionsOf(config)));  // before its token is used
-    const absl::Status joined = JoinCoordinator(config, [](absl::Duration wait) {
-      return IsAskedAgain(static_cast<int>(absl::ToInt64Milliseconds(wait)));
-    });
+    const absl::Status joined = JoinCoordinator(config, IsAskedAgainWithin);
     if (absl::IsCancelled(joined)) return absl::OkStatus();
     RETURN_IF_ERROR(joined);
   }
@@ -181,8 +183,8 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
         absl::StrCat("listens at ", node.agent_address(), "; coordinator: ", config.coordinator_address()),
         [&] { (void)supervisor.Tasks(); });
     // A job that saves a checkpoint now goes on elsewhere without a step lost.
-    if (!supervisor.TasksAtWork().empty() && registration.Leave() > 0) {
-      const absl::Time end = Now() + absl::Seconds(config.stop_within_seconds());
+    const absl::Time end = Now() + absl::Seconds(config.stop_within_seconds());
+    if (!supervisor.TasksAtWork().empty() && registration.Leave(end, IsAskedAgainWithin) > 0) {
       LogInfo(absl::StrCat(config.stop_within_seconds(),
                            " s for jobs to save a checkpoint; another signal ends it at once"));
       while (!supervisor.TasksAtWork().empty() && Now() < end && !IsAskedAgain(kLookMilliseconds)) continue;

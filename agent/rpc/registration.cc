@@ -15,6 +15,7 @@ namespace {
 constexpr absl::Duration kRetryEvery = absl::Seconds(1);
 constexpr absl::Duration kComplainEvery = absl::Minutes(1);
 constexpr absl::Duration kLeaveTime = absl::Seconds(1);
+constexpr absl::Duration kRetryLeaveEvery = absl::Milliseconds(200);
 constexpr absl::Duration kRegisterTime = absl::Seconds(3);
 
 uint64_t RandomIncarnation() {
@@ -126,16 +127,26 @@ Registration::Outcome Registration::Renew() {
   return status.error_code() == grpc::StatusCode::NOT_FOUND ? Outcome::kUnknown : Outcome::kUnreachable;
 }
 
-int Registration::Leave() {
-  leaving_ = true;
+int Registration::Leave(absl::Time end, absl::FunctionRef<bool(absl::Duration)> is_asked_again) {
+  leaving_ = true;  // what is registered from now on says so, too
   v1::LeaveRequest request;
   request.set_node(options_.node.name());
   request.set_incarnation(incarnation_);
-  v1::LeaveResponse response;
-  grpc::ClientContext context;
-  SetDeadline(context, kLeaveTime);
-  // An older coordinator does not know it.
-  return stub_->Leave(&context, request, &response).ok() ? static_cast<int>(response.leaving_jobs()) : 0;
+  for (bool is_first = true;; is_first = false) {
+    v1::LeaveResponse response;
+    grpc::ClientContext context;
+    SetDeadline(context, kLeaveTime);
+    const grpc::Status status = stub_->Leave(&context, request, &response);
+    if (status.ok()) return static_cast<int>(response.leaving_jobs());
+    const bool may_change = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                            status.error_code() == grpc::StatusCode::NOT_FOUND;
+    if (is_first || !may_change) {
+      LogWarning(absl::StrCat("cannot tell ", options_.coordinator_address, " that ", options_.node.name(),
+                              " leaves: ", status.error_message(), may_change ? "; trying on" : ""));
+    }
+    if (!may_change || Now() >= end || is_asked_again(std::min(kRetryLeaveEvery, end - Now()))) return 0;
+  }
 }
 
 void Registration::Deregister() {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/stop_signal.h"
@@ -37,8 +38,10 @@ class Registration {
   Registration(Options options, Callbacks callbacks);
   ~Registration();
 
-  // Says that the node is about to leave. How many of its jobs save a checkpoint first, and are worth waiting for.
-  int Leave();
+  // Says that the node is about to leave, again and again until `end` while the coordinator is away or is another that
+  // does not know the node yet. How many of the node's jobs save a checkpoint first, and are worth waiting for; 0 also if
+  // nobody could be told. `is_asked_again` waits for so long at most; true: enough waited.
+  int Leave(absl::Time end, absl::FunctionRef<bool(absl::Duration)> is_asked_again);
 
  private:
   enum class Outcome { kRenewed, kUnreachable, kUnknown };

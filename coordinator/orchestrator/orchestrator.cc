@@ -411,11 +411,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   renewals_.Held(node.name, node.incarnation);
   heard_of_.push_back(node.agent_address);
   suspect_nodes_.erase(node.name);
-  if (request.leaving()) {
-    leaving_nodes_.insert(node.name);
-  } else {
-    leaving_nodes_.erase(node.name);
-  }
+  if (!request.leaving()) leaving_nodes_.erase(node.name);
   awaited_nodes_.erase(node.name);
   if (!was_there) last_news_ = now;
   changed_nodes_[node.name] = true;
@@ -450,6 +446,8 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   for (const v1::AgentTask& task : request.tasks()) {
     if (wanted.count(task.task_id()) == 0) response.add_stop_tasks(task.task_id());
   }
+  // Jobs that were asked to leave it by the coordinator before may not have heard of it.
+  if (request.leaving()) (void)NoteLeaving(node.name);
   changed_.NotifyAll();
   return response;
 }
@@ -457,7 +455,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
 absl::StatusOr<absl::Duration> Orchestrator::Renew(const v1::RenewRequest& request) {
   const std::optional<absl::Duration> lease = renewals_.Note(request.node(), request.incarnation(), Time());
   if (lease.has_value()) return *lease;
-  return absl::NotFoundError(absl::StrCat("node ", request.node(), " holds no lease here"));
+  return NoLease(request.node());
 }
 
 void Orchestrator::Deregister(const v1::DeregisterRequest& request) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/jobs/job_queue.h"
@@ -75,7 +76,7 @@ class Orchestrator {
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   void Deregister(const v1::DeregisterRequest& request);
-  v1::LeaveResponse Leave(const v1::LeaveRequest& request);
+  absl::StatusOr<v1::LeaveResponse> Leave(const v1::LeaveRequest& request);
   std::vector<v1::Node> Nodes();
   struct Leases {
     int held = 0;       // of nodes that are alive, those that expire among them
@@ -169,6 +170,11 @@ class Orchestrator {
   // Has the jobs leave that can: those that have devices on the node, after their step and a checkpoint, and with `now` the others, too.
   v1::DrainNodeResponse MoveJobsFrom(const std::string& node, const std::string& cause, bool now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The node leaves, as its agent says: MoveJobsFrom.
+  v1::DrainNodeResponse NoteLeaving(const std::string& node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status NoLease(const std::string& node) {
+    return absl::NotFoundError(absl::StrCat("node ", node, " holds no lease here"));
+  }
   // Neither suspect nor drained nor leaving.
   bool IsUsable(const std::string& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepOnly(const std::string& job_id, const std::vector<std::string>& devices);

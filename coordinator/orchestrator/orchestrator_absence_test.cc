@@ -197,6 +197,35 @@ TEST_CASE(
   CHECK(site.agents.trainings().size() == 1);
 }
 
+TEST_CASE("a job leaves a node whose agent is stopped although another coordinator has come in between") {
+  std::atomic<bool> is_reachable = false;
+  OrchestratorSite site;
+  site.agents.SetStopAnswer([&](const v1::StopRequest& request) {
+    return request.after_checkpoint() && !is_reachable ? absl::DeadlineExceededError("Deadline Exceeded")
+                                                       : absl::OkStatus();
+  });
+  site.agents.SetTraining(TrainForEver);
+  site.Register(FakeNode("a"));
+  v1::JobSpec spec = PinnedJob("saves", {"a/cpu0"});
+  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");
+  const std::string id = site.Submit(spec);
+  const v1::Job running = site.Await(id, v1::JOB_STATE_RUNNING);
+  v1::LeaveRequest leave;
+  leave.set_node("a");
+  leave.set_incarnation(1);
+  REQUIRE(site.orchestrator->Leave(leave)->leaving_jobs() == 1);
+  site.orchestrator.reset();
+  is_reachable = true;
+  site.Start();
+  CHECK(absl::IsNotFound(site.orchestrator->Leave(leave).status()));  // and it says it again
+  v1::RegisterRequest leaving = WithTasksOf(running, FakeNode("a"));
+  leaving.set_leaving(true);
+  site.Register(leaving);
+  CHECK(site.Await(id, v1::JOB_STATE_RECOVERING).restarts() == 0);
+  const std::vector<std::string> log = site.Log(id);
+  CHECK(std::count(log.begin(), log.end(), "recovering: the agent of node a is stopped") == 1);
+}
+
 TEST_CASE(
     "a job whose agent was started anew while there was no coordinator is launched again, and counts a "
     "restart") {

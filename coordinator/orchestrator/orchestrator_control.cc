@@ -116,16 +116,18 @@ absl::StatusOr<v1::DrainNodeResponse> Orchestrator::DrainNode(const v1::DrainNod
   return MoveJobsFrom(node, BecauseDrained(node), request.now());
 }
 
-v1::LeaveResponse Orchestrator::Leave(const v1::LeaveRequest& request) {
+absl::StatusOr<v1::LeaveResponse> Orchestrator::Leave(const v1::LeaveRequest& request) {
   MutexLock lock(mutex_);
+  if (!cluster_.IsAlive(request.node(), request.incarnation())) return NoLease(request.node());
   v1::LeaveResponse response;
-  if (!cluster_.IsAlive(request.node(), request.incarnation())) return response;
-  leaving_nodes_.insert(request.node());
-  LogInfo(absl::StrCat("node ", request.node(), " is about to leave"), {.node = request.node()});
-  const v1::DrainNodeResponse moved = MoveJobsFrom(
-      request.node(), absl::StrCat("the agent of node ", request.node(), " is stopped"), /*now=*/false);
-  response.set_leaving_jobs(static_cast<uint32_t>(moved.leaving_size()));
+  response.set_leaving_jobs(static_cast<uint32_t>(NoteLeaving(request.node()).leaving_size()));
   return response;
+}
+
+v1::DrainNodeResponse Orchestrator::NoteLeaving(const std::string& node) {
+  if (leaving_nodes_.insert(node).second)
+    LogInfo(absl::StrCat("node ", node, " is about to leave"), {.node = node});
+  return MoveJobsFrom(node, absl::StrCat("the agent of node ", node, " is stopped"), /*now=*/false);
 }
 
 v1::DrainNodeResponse Orchestrator::MoveJobsFrom(const std::string& node, const std::string& cause,

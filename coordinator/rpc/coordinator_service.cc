@@ -503,7 +503,9 @@ grpc::Status RegistryService::Leave(grpc::ServerContext* context, const v1::Leav
                                     v1::LeaveResponse* response) {
   const RequestScope scope(TakeRequestId(*context));
   if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
-  *response = orchestrator_.Leave(*request);
+  absl::StatusOr<v1::LeaveResponse> left = orchestrator_.Leave(*request);
+  if (!left.ok()) return ToGrpc(left.status());
+  *response = *std::move(left);
   return grpc::Status::OK;
 }
 
