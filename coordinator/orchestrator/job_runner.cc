@@ -239,7 +239,8 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& asked,
     RETURN_IF_ERROR(measured.end.status);
   }
   all.devices = together;
-  ASSIGN_OR_RETURN(Cluster cluster, MeasurementOf().Known(all));
+  Cluster cluster;
+  RETURN_IF_ERROR(MeasurementOf().Known(all, cluster).status);
   // Links to devices that are in use cannot be measured now.
   std::vector<LinkCost> costs;
   for (const ClusterLink& link : cluster.links) costs.push_back(link.cost);

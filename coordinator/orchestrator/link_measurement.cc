@@ -48,7 +48,7 @@ AttemptEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& de
   LinkTable known({}, protection_);
   if (what == What::kMissing) {
     const absl::StatusOr<std::vector<v1::LinkProfile>> stored = store_.ListLinks();
-    if (!stored.ok()) return {.status = stored.status()};
+    if (!stored.ok()) return EndOfStore(stored.status());
     known = LinkTable(*stored, protection_);
   }
   while (true) {

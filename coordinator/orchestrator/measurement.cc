@@ -134,11 +134,10 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
   absl::StatusOr<JobConstraints> constraints = DecodeConstraints(request.spec);
   if (!constraints.ok()) return {Failed(constraints.status()), {}};
   constraints->devices.clear();  // those of the request are the ones
-  const auto collected = [&]() -> absl::StatusOr<std::vector<MissingProfile>> {
-    ASSIGN_OR_RETURN(const Cluster cluster, Known(request));
-    return MissingProfiles(request.training, *constraints, cluster);
-  };
-  const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
+  Cluster known;
+  if (AttemptEnd read = Known(request, known); !read.status.ok()) return {std::move(read), {}};
+  const absl::StatusOr<std::vector<MissingProfile>> missing =
+      MissingProfiles(request.training, *constraints, known);
   if (!missing.ok()) return {Failed(missing.status()), {}};
   const std::vector<int> sizes =
       CandidateMicroBatches(*constraints, request.training.shape.global_batch_sequences);
@@ -198,11 +197,10 @@ Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request
   std::set<std::pair<std::string, std::string>> tried;  // kind, shape
   for (bool more = true; more;) {
     more = false;
-    const auto needs_of = [&]() -> absl::StatusOr<SharingNeeds> {
-      ASSIGN_OR_RETURN(const Cluster cluster, Known(request));
-      return FindSharingNeeds(request.training, constraints, cluster, {.stop = request.stop});
-    };
-    const absl::StatusOr<SharingNeeds> needs = needs_of();
+    Cluster known;
+    if (AttemptEnd read = Known(request, known); !read.status.ok()) return {.end = std::move(read)};
+    const absl::StatusOr<SharingNeeds> needs =
+        FindSharingNeeds(request.training, constraints, known, {.stop = request.stop});
     if (!needs.ok()) return {.end = Failed(needs.status())};
     shares.needed = needs->nothing_fits_alone;
     shares.usable = needs->usable;
@@ -253,29 +251,31 @@ AttemptEnd Measurement::ProfileShare(const MeasurementRequest& request, const Mi
 }
 
 Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& request) {
-  const absl::StatusOr<Cluster> known = Known(request);
-  if (!known.ok()) return {Failed(known.status()), {}};
+  Cluster known;
+  if (AttemptEnd read = Known(request, known); !read.status.ok()) return {std::move(read), {}};
   SlowdownMeasurement slowdowns(store_, run_, progress_);
-  AttemptEnd slowed = slowdowns.Measure(request.spec, ShapeKey(request.training), request.devices, *known);
+  AttemptEnd slowed = slowdowns.Measure(request.spec, ShapeKey(request.training), request.devices, known);
   if (!slowed.status.ok()) return {std::move(slowed), {}};
   LinkMeasurement links(store_, run_, progress_, request.training.communication.message_protection);
   AttemptEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
   if (!end.status.ok()) return {std::move(end), {}};
-  absl::StatusOr<Cluster> cluster = Known(request);
-  if (!cluster.ok()) return {Failed(cluster.status()), {}};
-  return {{}, *std::move(cluster)};
+  Result result;
+  result.end = Known(request, result.cluster);
+  return result;
 }
 
-absl::StatusOr<Cluster> Measurement::Known(const MeasurementRequest& request) {
-  Cluster cluster = NodesOf(request.devices);
-  ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
-  for (const v1::DeviceProfile& profile : profiles) cluster.profiles.push_back(DecodeProfile(profile));
-  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
-  RETURN_IF_ERROR(AddLinks(LinkTable(measured, request.training.communication.message_protection),
-                           request.devices, cluster));
-  ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
-  for (const v1::HostSlowdown& slowdown : slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));
-  return cluster;
+AttemptEnd Measurement::Known(const MeasurementRequest& request, Cluster& cluster) {
+  cluster = NodesOf(request.devices);
+  const absl::StatusOr<std::vector<v1::DeviceProfile>> profiles = store_.ListProfiles();
+  if (!profiles.ok()) return EndOfStore(profiles.status());
+  const absl::StatusOr<std::vector<v1::LinkProfile>> links = store_.ListLinks();
+  if (!links.ok()) return EndOfStore(links.status());
+  const absl::StatusOr<std::vector<v1::HostSlowdown>> slowdowns = store_.ListHostSlowdowns();
+  if (!slowdowns.ok()) return EndOfStore(slowdowns.status());
+  for (const v1::DeviceProfile& profile : *profiles) cluster.profiles.push_back(DecodeProfile(profile));
+  for (const v1::HostSlowdown& slowdown : *slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));
+  return {.status = AddLinks(LinkTable(*links, request.training.communication.message_protection),
+                             request.devices, cluster)};
 }
 
 }  // namespace medley

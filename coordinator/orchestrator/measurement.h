@@ -56,8 +56,8 @@ class Measurement {
   };
   Result Complete(const MeasurementRequest& request);
 
-  // The same without measuring: what is not in the store is missing in the cluster.
-  absl::StatusOr<Cluster> Known(const MeasurementRequest& request);
+  // The same without measuring: what is not in the store is missing in `cluster`.
+  AttemptEnd Known(const MeasurementRequest& request, Cluster& cluster);
 
  private:
   struct Profiled {

@@ -5,12 +5,14 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/fake_agents.h"
 #include "coordinator/orchestrator/slowdown_measurement.h"
 #include "coordinator/predictor/shared_ways.h"
 #include "coordinator/problem/planning_problem.h"
+#include "coordinator/store/database.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/mutex.h"
 #include "runtime/wire/job_codec.h"
@@ -144,6 +146,39 @@ TEST_CASE("devices of a host are measured together, each against itself alone, o
   const size_t before = site.agents.requests().size();
   REQUIRE(site.Complete().end.status.ok());
   CHECK(site.agents.requests().size() == before);
+}
+
+TEST_CASE(
+    "that the store cannot be read is told as its failure, at the start and while devices are measured") {
+  const std::string table = GENERATE(as<std::string>(), "device_profiles", "link_profiles", "host_slowdowns");
+  const bool at_the_start = GENERATE(true, false);
+  CAPTURE(table, at_the_start);
+  Site site;
+  // As good as a disk that cannot be read: whoever asks for the table gets an error.
+  const auto rename = [&site](const std::string& from, const std::string& to) {
+    absl::StatusOr<std::unique_ptr<Database>> beside =
+        Database::Open(site.directory.File("medley.db"), Bytes{0});
+    REQUIRE(beside.ok());
+    REQUIRE((*beside)->Run(absl::StrCat("ALTER TABLE ", from, " RENAME TO ", to).c_str()).ok());
+  };
+  const auto seconds = site.layer_seconds;
+  if (at_the_start) {
+    rename(table, "away");
+  } else {
+    site.layer_seconds = [&, is_away = false](const std::string& node, bool together, int nth) mutable {
+      if (!std::exchange(is_away, true)) rename(table, "away");
+      return seconds(node, together, nth);
+    };
+  }
+  const Measurement::Result failed = site.Complete();
+  CHECK(failed.end.store_failed);
+  CHECK(absl::IsUnavailable(failed.end.status));
+  CHECK_THAT(std::string(failed.end.status.message()),
+             Catch::StartsWith("the coordinator's store: ") && Catch::Contains(table));
+  CHECK(site.agents.requests().empty() == at_the_start);
+  rename("away", table);
+  site.layer_seconds = seconds;
+  CHECK(site.Complete().end.status.ToString() == "OK");
 }
 
 TEST_CASE("nothing that is measured beside others is faster than alone") {
