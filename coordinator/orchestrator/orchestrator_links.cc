@@ -1,6 +1,6 @@
 // What the orchestrator does for `medley links`.
-#include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -8,6 +8,7 @@
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/orchestrator/protection_terms.h"
+#include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/message_protection_codec.h"
 
@@ -75,16 +76,16 @@ absl::StatusOr<v1::AllReduceExplanation> Orchestrator::ExplainAllReduce(
 }
 
 absl::Status Orchestrator::RefuseInUse(const std::vector<ClusterDeviceLocation>& devices) {
-  const std::vector<std::string> usable = UsableDevices();
+  const std::vector<std::string> free = UsableDevices();
+  const std::unordered_set<std::string> usable(free.begin(), free.end());
   std::vector<std::string> in_use;
   for (const ClusterDeviceLocation& device : devices) {
-    if (std::find(usable.begin(), usable.end(), FullName(device)) == usable.end())
-      in_use.push_back(FullName(device));
+    if (!usable.contains(FullName(device))) in_use.push_back(FullName(device));
   }
   if (in_use.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "links are measured between devices that nothing else uses, and ", absl::StrJoin(in_use, ", "),
-      in_use.size() == 1 ? " is" : " are", " in use; `medley nodes` shows by whom"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("links are measured between devices that nothing else uses, and ", SomeNames(in_use),
+                   in_use.size() == 1 ? " is" : " are", " in use; `medley nodes` shows by whom"));
 }
 
 absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::MeasureLinks(const std::vector<std::string>& devices,

@@ -546,6 +546,22 @@ TEST_CASE("links are listed as far as they are known, for all devices or for som
   }
 }
 
+TEST_CASE("where thousands of devices are in use some are named") {
+  OrchestratorSite site;
+  constexpr int kNodes = 40, kDevicesOfNode = 50;
+  for (int n = 0; n < kNodes; ++n) site.Register(FakeNode(absl::StrCat("node", n), kDevicesOfNode));
+  for (int n = 0; n < kNodes; ++n) {
+    v1::DrainNodeRequest drain;
+    drain.set_node(absl::StrCat("node", n));
+    REQUIRE(site.orchestrator->DrainNode(drain).ok());
+  }
+  const absl::Status refused = site.orchestrator->MeasureLinks({}).status();
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains("node0/cpu0, node0/cpu1, ") && Catch::Contains(" and 1988 more are in use"));
+  CHECK(site.agents.probes() == 0);
+}
+
 TEST_CASE("links are measured between free devices alone") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));
