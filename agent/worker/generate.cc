@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/status_macros.h"
@@ -135,6 +136,13 @@ absl::Status CheckOptions(const GenerateOptions& options, const ModelConfig& con
   return absl::OkStatus();
 }
 
+// A folder that the user named and that is not there, or lacks a file, is wrong input like any other option. Of a
+// device nothing is ever not found.
+absl::Status OfModel(const absl::Status& status) {
+  if (!absl::IsNotFound(status) && !absl::IsPermissionDenied(status)) return status;
+  return absl::InvalidArgumentError(absl::StrCat("--model: ", status.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<int32_t>> ParseTokenIds(const std::string& text) {
@@ -153,19 +161,23 @@ absl::StatusOr<std::vector<int32_t>> ParseTokenIds(const std::string& text) {
 
 absl::Status Generate(Device& device, const GenerateOptions& options, const std::function<void()>& begin,
                       const std::function<void(int32_t)>& emit) {
-  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model_directory));
+  const absl::StatusOr<ModelConfig> read = ReadModelConfig(options.model_directory);
+  if (!read.ok()) return OfModel(read.status());
+  const ModelConfig& config = *read;
   RETURN_IF_ERROR(CheckOptions(options, config));
   const int64_t wanted = static_cast<int64_t>(options.prompt.size()) + options.tokens;
   const int sequence = static_cast<int>(std::min<int64_t>(config.context, wanted));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Generator> generator,
-                   Generator::Create(device, options.model_directory, config, sequence));
+  const absl::StatusOr<std::unique_ptr<Generator>> created =
+      Generator::Create(device, options.model_directory, config, sequence);
+  if (!created.ok()) return OfModel(created.status());
+  Generator& generator = **created;
   begin();
   std::mt19937_64 random(options.seed);
   std::vector<int32_t> tokens = options.prompt;
   for (int i = 0; i < options.tokens; ++i) {
     const size_t from = tokens.size() > static_cast<size_t>(sequence) ? tokens.size() - sequence : 0;
     ASSIGN_OR_RETURN(const std::vector<float> logits,
-                     generator->Logits({tokens.begin() + from, tokens.end()}));
+                     generator.Logits({tokens.begin() + from, tokens.end()}));
     tokens.push_back(Sample(logits, options, random));
     emit(tokens.back());
   }

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<int32_t>> ParseTokenIds(const std::string& text);
 // Continues the prompt, token by token, and hands each new one to `emit`; calls `begin` before, once the
 // model is loaded. Runs the whole context again for every token: for looking at a model, not for serving it.
 // InvalidArgument: an option out of range, a prompt id outside the vocabulary, bytes for a model of another
-// vocabulary than the 256 bytes. Others: reading the model, the device. Nothing is begun then, unless the
+// vocabulary than the 256 bytes, a model that is not there or may not be read. Others: reading the model, the device. Nothing is begun then, unless the
 // device fails later.
 absl::Status Generate(Device& device, const GenerateOptions& options, const std::function<void()>& begin,
                       const std::function<void(int32_t)>& emit);

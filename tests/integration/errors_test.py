@@ -131,13 +131,13 @@ class ErrorsTest(ClusterTest):
 
     def test_generate_says_what_is_wrong_before_it_shows_the_prompt(self):
         generate = ["generate", "--model", "/nowhere/model"]
-        for arguments, status, wanted in [(["--prompt", "In the beginning"], 1, "/nowhere/model"),
+        for arguments, status, wanted in [(["--prompt", "In the beginning"], 2, "/nowhere/model"),
                                           (["--prompt", "a", "--tokens", "-1"], 2, "--tokens: -1 is not a whole number in [1, "),
                                           (["--prompt", "", "--tokens", "5"], 2, "--prompt: is empty"),
                                           (["--prompt-tokens", "1,two"], 2, '"two" is not a token\'s id'),
-                                          (["--prompt-tokens", "1,2,3"], 1, "/nowhere/model"),
-                                          (["--prompt-tokens", "1", "2", "3"], 1, "/nowhere/model"),
-                                          (["--prompt-tokens", "[1,2,3]"], 1, "/nowhere/model")]:
+                                          (["--prompt-tokens", "1,2,3"], 2, "/nowhere/model"),
+                                          (["--prompt-tokens", "1", "2", "3"], 2, "/nowhere/model"),
+                                          (["--prompt-tokens", "[1,2,3]"], 2, "/nowhere/model")]:
             with self.subTest(arguments=arguments):
                 result = self.running.cli(*generate, *arguments, check=False)
                 self.assert_message(result, status, wanted)
