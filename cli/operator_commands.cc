@@ -13,6 +13,7 @@
 #include "cli/repeated_option.h"
 #include "cli/text_table.h"
 #include "cli/time_option.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/wire/json_message.h"
@@ -112,7 +113,7 @@ absl::Status RunJobsGc(const Connection& connection, const OperatorCommand& comm
     Print(absl::StrCat("{\"", command.dry_run ? "would_delete" : "deleted", "\": [",
                        absl::StrJoin(deleted, ", "), "]}\n"));
   } else {
-    Print(absl::StrCat(deleted.size(), deleted.size() == 1 ? " job" : " jobs", "; checkpoints stay\n"));
+    Print(absl::StrCat(Counted(deleted.size(), "job"), "; checkpoints stay\n"));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include "cli/coordinator_client.h"
 #include "cli/interrupts.h"
 #include "cli/output_file.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/log/request_id.h"
 #include "runtime/wire/json_message.h"
@@ -86,7 +87,7 @@ absl::Status RunTraceSteps(const Connection& connection, const std::string& job_
   const int count = traced.document.steps();
   // Before anything was traced there is nothing to keep.
   if (traced.asked_steps == 0) return status;
-  const std::string so_far = absl::StrCat(count, " of ", traced.asked_steps, " steps were traced");
+  const std::string so_far = absl::StrCat(count, " of ", Counted(traced.asked_steps, "step"), " traced");
   const auto annotated = [&](const std::string& text) {
     return Reworded(status, status.code(), absl::StrCat(status.message(), "; ", text));
   };
@@ -97,17 +98,17 @@ absl::Status RunTraceSteps(const Connection& connection, const std::string& job_
   } else {
     RETURN_IF_ERROR(WriteOutputFile(file, text));
   }
-  if (!status.ok()) return annotated(file == "-" ? so_far : absl::StrCat(so_far, ", and are in ", file));
+  if (!status.ok()) return annotated(file == "-" ? so_far : absl::StrCat(so_far, ", into ", file));
   if (traced.lost_steps > 0)
-    Note(connection, absl::StrCat(traced.lost_steps, traced.lost_steps == 1 ? " step is" : " steps are",
+    Note(connection, absl::StrCat(Counted(traced.lost_steps, "step"), traced.lost_steps == 1 ? " is" : " are",
                                   " missing: the times came faster than they could be read"));
   if (file == "-") return absl::OkStatus();
   Print(connection.output == Output::kJson
             ? absl::StrCat("{\"job_id\": ", JsonString(job_id), ", \"first_step\": ", traced.first_step,
                            ", \"steps\": ", count, ", \"lost_steps\": ", traced.lost_steps,
                            ", \"file\": ", JsonString(file), "}\n")
-            : absl::StrCat(count, count == 1 ? " step" : " steps", " of ", job_id, ", from step ",
-                           traced.first_step, " on, in ", file, "; open it in https://ui.perfetto.dev\n"));
+            : absl::StrCat(Counted(count, "step"), " of ", job_id, ", from step ", traced.first_step,
+                           " on, in ", file, "; open it in https://ui.perfetto.dev\n"));
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/text_table.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/some_names.h"
 #include "runtime/wire/enum_names.h"
 #include "runtime/wire/json_message.h"
@@ -429,7 +430,7 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
       absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",
                    FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", QualityOf(report));
   if (report.simulated_plans() > 0)
-    absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
+    absl::StrAppend(&speed, "; ", Counted(report.simulated_plans(), "plan"), " simulated");
   speed = absl::StrJoin(WrapText(speed, columns), "\n");
   const std::string error = ErrorOf(report);
   if (!error.empty()) absl::StrAppend(&speed, "\n", absl::StrJoin(WrapText(error, columns), "\n"));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "runtime/base/counted.h"
 
 namespace medley {
 namespace {
@@ -86,11 +87,12 @@ class Judge {
       const double before = Whole(Pass(small)), after = Whole(Pass(large));
       const double noise = Pass(small).spread + Pass(large).spread;
       if (after * (1 + 0.05 + noise) < before) {
-        Doubt(small, absl::StrFormat("%s takes %.3g ms for %d windows and %.3g ms for %d", NameOf(block_),
-                                     1e3 * before, Windows(small), 1e3 * after, Windows(large)));
+        Doubt(small,
+              absl::StrFormat("%s takes %.3g ms for %s and %.3g ms for %d", NameOf(block_), 1e3 * before,
+                              Counted(Windows(small), "window"), 1e3 * after, Windows(large)));
       } else if (after / Windows(large) > before / Windows(small) * (kMostGrowthOfAWindow + noise)) {
-        Doubt(large, absl::StrFormat("%s takes %.3g ms a window with %d windows and %.3g ms with %d",
-                                     NameOf(block_), 1e3 * after / Windows(large), Windows(large),
+        Doubt(large, absl::StrFormat("%s takes %.3g ms a window with %s and %.3g ms with %d", NameOf(block_),
+                                     1e3 * after / Windows(large), Counted(Windows(large), "window"),
                                      1e3 * before / Windows(small), Windows(small)));
       }
     }
@@ -109,8 +111,8 @@ class Judge {
           judged_.size() >= 3 && (ratio > kMostRatioChange * middle || ratio * kMostRatioChange < middle);
       if (!apart && ratio >= kLeastRatio && ratio <= kMostRatio) continue;
       Doubt(judged_[k],
-            absl::StrFormat("%s's backward takes %.3g times its forward with %d windows%s", NameOf(block_),
-                            ratio, Windows(judged_[k]),
+            absl::StrFormat("%s's backward takes %.3g times its forward with %s%s", NameOf(block_), ratio,
+                            Counted(Windows(judged_[k]), "window"),
                             apart ? absl::StrFormat(", %.3g times with others", middle) : std::string()));
     }
   }
@@ -125,8 +127,8 @@ class Judge {
       if (work_.bytes_per_second > 0) least_seconds += work.bytes / work_.bytes_per_second;
       const double seconds = Whole(Pass(i));
       if (seconds <= kMostOverRoofline * least_seconds) continue;
-      Doubt(i, absl::StrFormat("%s with %d windows takes %.3g ms, %.3g ms at the best rates seen",
-                               NameOf(block_), Windows(i), 1e3 * seconds, 1e3 * least_seconds));
+      Doubt(i, absl::StrFormat("%s with %s takes %.3g ms, %.3g ms at the best rates seen", NameOf(block_),
+                               Counted(Windows(i), "window"), 1e3 * seconds, 1e3 * least_seconds));
     }
   }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "runtime/base/counted.h"
 
 namespace medley {
 namespace {
@@ -26,9 +27,9 @@ ReplanDecision DecideReplan(const ReplanQuestion& question) {
   const double gain_seconds = steps * (decision.now_step_seconds - decision.then_step_seconds);
   decision.worth_it = gain_seconds > 2 * question.pause_seconds;
   decision.text = absl::StrFormat(
-      "a step takes %s now and would take %s: %.0f s %s over the remaining %d steps, for a pause of %.0f s",
+      "a step takes %s now and would take %s: %.0f s %s over the remaining %s, for a pause of %.0f s",
       StepText(decision.now_step_seconds), StepText(decision.then_step_seconds), std::abs(gain_seconds),
-      gain_seconds < 0 ? "more" : "less", std::max<int64_t>(question.remaining_steps, 0),
+      gain_seconds < 0 ? "more" : "less", Counted(std::max<int64_t>(question.remaining_steps, 0), "step"),
       question.pause_seconds);
   return decision;
 }

@@ -13,6 +13,7 @@
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/node_codec.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/log/log.h"
@@ -352,8 +353,9 @@ absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request
   if (!is_repeat) {
     MutexLock lock(mutex_);
     if (waiting_.size() >= options_.most_waiting_jobs)
-      return absl::ResourceExhaustedError(
-          absl::StrCat(waiting_.size(), " jobs wait already, and no more may (most_waiting_jobs)"));
+      return absl::ResourceExhaustedError(absl::StrCat(Counted(waiting_.size(), "job"),
+                                                       waiting_.size() == 1 ? " waits" : " wait",
+                                                       " already, and no more may (most_waiting_jobs)"));
   }
   ASSIGN_OR_RETURN(const v1::Job job, store_.InsertJob(request.spec(), request.request_id(), UnixSecondsNow(),
                                                        ShapeKey(training)));
@@ -415,8 +417,8 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   awaited_nodes_.erase(node.name);
   if (!was_there) last_news_ = now;
   changed_nodes_[node.name] = true;
-  LogInfo(absl::StrCat("node ", node.name, " at ", node.agent_address, " with ", node.devices.size(),
-                       " device(s)"),
+  LogInfo(absl::StrCat("node ", node.name, " at ", node.agent_address, " with ",
+                       Counted(node.devices.size(), "device")),
           {.node = node.name});
 
   v1::RegisterResponse response;
@@ -521,7 +523,7 @@ absl::Status Orchestrator::TraceSteps(const v1::TraceStepsRequest& request,
       return absl::FailedPreconditionError(absl::StrCat("job ", job.id(), " does not run"));
     RETURN_IF_ERROR(active->second.runner->FeedTrace(live));
   }
-  LogInfo(absl::StrCat(request.steps(), " steps are to be traced"),
+  LogInfo(absl::StrCat(Counted(request.steps(), "step"), " to be traced"),
           {.job = job.id(), .attempt = job.attempt()});
   const absl::Status status = ServeTrace(job, request.steps(), agents_, *live, update, cancelled);
   live->Close();

@@ -329,7 +329,7 @@ TEST_CASE("what a job names must lie where jobs may read and write, and not too 
   CHECK(repeated->id() == first->id());
   request.set_request_id("twice");
   CHECK(site.orchestrator->Submit(request).status() ==
-        absl::ResourceExhaustedError("1 jobs wait already, and no more may (most_waiting_jobs)"));
+        absl::ResourceExhaustedError("1 job waits already, and no more may (most_waiting_jobs)"));
 }
 
 TEST_CASE("a job whose end was promised does not go on elsewhere because its node is drained meanwhile") {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/problem/processors.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/wire/cluster_codec.h"
@@ -186,9 +187,9 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
     progress_(absl::StrCat("not all of ", absl::StrJoin(names, ", "),
                            " said how much they slow each other down: they count as not doing so"));
   slowdown.measured_at_seconds = UnixSecondsNow();
-  slowdown.provenance =
-      absl::StrFormat("layers of %d windows, alone and all at once in turns of %.2f s, in %d rounds",
-                      task.micro_batch_sequences, task.turn_seconds, rounds);
+  slowdown.provenance = absl::StrFormat("layers of %s, alone and all at once in turns of %.2f s, in %s",
+                                        Counted(task.micro_batch_sequences, "window"), task.turn_seconds,
+                                        Counted(rounds, "round"));
   return EndOfStore(store_.PutHostSlowdown(EncodeSlowdown(slowdown)));
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/techniques/memory_saving.h"
+#include "runtime/base/counted.h"
 
 namespace medley {
 namespace {
@@ -112,9 +113,10 @@ MemoryShortage LeastShortage(SearchTables& tables, int min_stages, int max_stage
 
 std::string DescribeShortage(const SearchTables& tables, const MemoryShortage& shortage) {
   if (shortage.device_class < 0 || shortage.bytes <= 0) {
-    return absl::StrCat("no plan of this kind: ", tables.problem().devices.size(), " devices, ",
-                        tables.blocks(), " blocks and ", tables.MicroBatches(0),
-                        " micro-batches at most do not make one");
+    return absl::StrCat("no plan of this kind: ", Counted(tables.problem().devices.size(), "device"), ", ",
+                        tables.blocks(), " blocks and ",
+                        Counted(tables.MicroBatches(0), "micro-batch", "micro-batches"),
+                        " at most do not make one");
   }
   const DeviceCost& device = tables.Cost(shortage.device_class);
   return absl::StrCat(

@@ -8,6 +8,7 @@
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/seconds_of_plan.h"
+#include "runtime/base/counted.h"
 
 namespace medley {
 namespace {
@@ -66,8 +67,8 @@ Alternative EvenSplitOfMany(const PlanningProblem& problem, const SearchLimits& 
         for (const bool shards : {false, true}) {
           if (shards && !problem.constraints.saves_memory) continue;
           if (plan.ok()) plan->shards_optimizer = shards;
-          fastest.Try(plan, absl::StrCat(devices / (stages * degree), " routes of ", stages,
-                                         stages == 1 ? " stage" : " stages",
+          fastest.Try(plan, absl::StrCat(Counted(devices / (stages * degree), "route"), " of ",
+                                         Counted(stages, "stage"),
                                          degree == 1 ? "" : absl::StrCat(" of ", degree, " devices"),
                                          ", blocks and micro-batches split evenly, micro-batch ", size,
                                          shards ? ", optimizer sharded" : ""));

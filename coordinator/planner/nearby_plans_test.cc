@@ -118,6 +118,15 @@ TEST_CASE("plans with sharded parameters are valid, and replicas of them get mic
   problem.shape.global_batch_sequences = 3;
   CHECK_THAT(std::string(FullyShardedReplicas(problem, 1).status().message()),
              Catch::Contains("3 micro-batches for 4 devices"));
+  problem.shape.global_batch_sequences = 1;
+  CHECK_THAT(std::string(FullyShardedReplicas(problem, 1).status().message()),
+             Catch::Contains("there is 1 micro-batch for 4 devices"));
+}
+
+TEST_CASE("one route of an even split is told as one") {
+  PlanningProblem problem = Hosts(1);
+  problem.shape.global_batch_sequences = 1;  // which no two routes can share
+  CHECK_THAT(EvenSplitOfMany(problem).description, Catch::Contains("1 route of "));
 }
 
 TEST_CASE("many devices share parameters, too, where larger micro-batches fit so and are faster") {

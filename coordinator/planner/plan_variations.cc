@@ -13,6 +13,7 @@
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/predict.h"
+#include "runtime/base/counted.h"
 #include "runtime/ir/model/model_share.h"
 
 namespace medley {
@@ -184,8 +185,9 @@ absl::StatusOr<Plan> FullyShardedReplicas(const PlanningProblem& problem, int mi
   const int devices = static_cast<int>(speeds.size()),
             micro_batches = problem.shape.global_batch_sequences / micro_batch_sequences;
   if (devices < 2 || micro_batches < devices)
-    return absl::InvalidArgumentError(
-        absl::StrCat("there are ", micro_batches, " micro-batches for ", devices, " devices"));
+    return absl::InvalidArgumentError(absl::StrCat(micro_batches == 1 ? "there is " : "there are ",
+                                                   Counted(micro_batches, "micro-batch", "micro-batches"),
+                                                   " for ", Counted(devices, "device")));
   const double all = std::accumulate(speeds.begin(), speeds.end(), 0.0);
   int left = micro_batches;
   for (int d = 0; d < devices; ++d) {
@@ -217,7 +219,8 @@ absl::StatusOr<Plan> EvenGrid(const PlanningProblem& problem, int stages, int de
   const int routes = static_cast<int>(problem.devices.size()) / (stages * degree),
             micro_batches = problem.shape.global_batch_sequences / micro_batch_sequences;
   if (routes == 0 || micro_batches < routes)
-    return absl::InvalidArgumentError(absl::StrCat(micro_batches, " micro-batches for ", routes, " routes"));
+    return absl::InvalidArgumentError(absl::StrCat(Counted(micro_batches, "micro-batch", "micro-batches"),
+                                                   " for ", Counted(routes, "route")));
   Plan plan;
   int device = 0;
   for (int r = 0; r < routes; ++r) {

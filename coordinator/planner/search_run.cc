@@ -5,6 +5,7 @@
 #include "coordinator/planner/memory_shortage.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/predictor/work_bound.h"
+#include "runtime/base/counted.h"
 
 // The course of the search, and what it may spend.
 namespace medley {
@@ -102,7 +103,8 @@ absl::StatusOr<ChosenPlan> Search::Run() {
       const MemoryShortage shortage = Shortage();
       return absl::DeadlineExceededError(absl::StrCat(
           "planning ended at its limit before it had found a plan that fits; whether one does is not known (",
-          device_lists_, " ways to form routes of ", problem_.devices.size(), " devices were looked at",
+          Counted(device_lists_, "way"), " to form routes of ", Counted(problem_.devices.size(), "device"),
+          device_lists_ == 1 ? " was looked at" : " were looked at",
           shortage.bytes > 0 ? absl::StrCat("; ", DescribeShortage(tables_, shortage)) : "", ")"));
     }
     if (problem_.constraints.limit_devices())

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/problem/planning_problem.h"
+#include "runtime/base/counted.h"
 #include "runtime/ir/cluster/device_profile.h"
 
 namespace medley {
@@ -43,8 +44,8 @@ ProfileUse UseOf(const DeviceProfile& profile) {
     if (!times.doubt.empty()) use.doubts.push_back(times.doubt);
   }
   if (profile.correction) {
-    use.correction = absl::StrFormat("corrected by job %s over %d steps: x %.2f", profile.correction->job_id,
-                                     profile.correction->steps, profile.correction->factor);
+    use.correction = absl::StrFormat("corrected by job %s over %s: x %.2f", profile.correction->job_id,
+                                     Counted(profile.correction->steps, "step"), profile.correction->factor);
   }
   return use;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/base/counted.h"
 
 namespace medley {
 namespace {
@@ -35,9 +36,9 @@ std::vector<ProfileChange> MuchSlower(const DeviceProfile& older, const DevicePr
             seconds_now < kMuchSlower * seconds_then)
           continue;
         changes.push_back(
-            {i,
-             absl::StrFormat("%s with %d windows takes %.3g ms; it took %.3g ms when it was measured before",
-                             name, now.micro_batch_sequences, 1e3 * seconds_now, 1e3 * seconds_then)});
+            {i, absl::StrFormat("%s with %s takes %.3g ms; it took %.3g ms when it was measured before", name,
+                                Counted(now.micro_batch_sequences, "window"), 1e3 * seconds_now,
+                                1e3 * seconds_then)});
         break;
       }
     }

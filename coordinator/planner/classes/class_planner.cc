@@ -23,6 +23,7 @@
 #include "coordinator/planner/classes/site_bound.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/work_bound.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/stop_flag.h"
 
 namespace medley {
@@ -104,7 +105,7 @@ class Planning {
       return absl::CancelledError("planning was stopped before it had found a plan");
     if (!found_any()) {
       return absl::ResourceExhaustedError(absl::StrCat("planning by classes found no plan of ",
-                                                       problem_.devices.size(), " devices that fits"));
+                                                       Counted(problem_.devices.size(), "device"), " that fits"));
     }
     best_.named_step_seconds = best_.step_seconds;
     if (problem_.constraints.synthesised_orders) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/split_mix64.h"
 
@@ -72,10 +73,10 @@ absl::StatusOr<WindowOrder> WindowOrder::Create(const WindowOrderOptions& option
   }
   const int64_t windows = WindowCount(options.tokens, options.sequence);
   if (windows < options.global_batch_sequences) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the training data has ", options.tokens, " tokens, which is ", windows, " windows of ",
-                     options.sequence, "; one step takes ", options.global_batch_sequences, " windows (",
-                     int64_t{options.global_batch_sequences} * options.sequence + 1, " tokens)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the training data has ", Counted(options.tokens, "token"), ", which is ", Counted(windows, "window"),
+        " of ", options.sequence, "; one step takes ", Counted(options.global_batch_sequences, "window"),
+        " (", int64_t{options.global_batch_sequences} * options.sequence + 1, " tokens)"));
   }
   if (options.order == DataOrder::kShuffled && windows > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(windows, " windows cannot be shuffled, at most ",

@@ -10,6 +10,7 @@
 #include "comm/group/library_rank_group.h"
 #include "comm/group/staged_rank_group.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/exec/channels.h"
@@ -508,7 +509,8 @@ absl::StatusOr<std::optional<ModelShard::Update>> StepExecutor::DecideUpdate() {
         "warm-up, or gradient clipping",
         std::isfinite(scalars_.loss()) ? "gradient norm" : "loss", scalars_.loss(), norm,
         skipped_in_a_row_ > 0
-            ? absl::StrFormat(", after %d steps in a row that were skipped", skipped_in_a_row_)
+            ? absl::StrFormat(", after %s in a row that %s skipped", Counted(skipped_in_a_row_, "step"),
+                              skipped_in_a_row_ == 1 ? "was" : "were")
         : options_.spec.precision == Precision::kF16 ? " with a loss scale of 1"
                                                      : ""));
   }

@@ -623,9 +623,8 @@ TEST_CASE("after a skipped step training goes on, and more in a row than are all
   for (const absl::Status& status :
        TrainRanks(std::vector<TrainingSpec>(2, spec), TwoStages(), 0, failed, {.after_step = Poison(5)})) {
     CHECK(absl::IsInvalidArgument(status));
-    CHECK_THAT(std::string(status.message()),
-               Catch::Contains("step 5") && Catch::Contains("not finite") &&
-                   Catch::Contains("after 1 steps in a row that were skipped"));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("step 5") && Catch::Contains("not finite") &&
+                                                  Catch::Contains("after 1 step in a row that was skipped"));
   }
 }
 

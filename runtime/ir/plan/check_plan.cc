@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/counted.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/check_orders.h"
 #include "runtime/ir/program/memory.h"
@@ -101,7 +102,7 @@ class Checker {
       if (unit.shares.empty()) continue;
       if (unit.shares.size() != unit.devices.size()) {
         Convict(Kind::kShares, absl::StrCat("units[", u, "].shares: there are ", unit.shares.size(), " for ",
-                                            unit.devices.size(), " devices"));
+                                            Counted(unit.devices.size(), "device")));
         continue;
       }
       const auto check = [&](const char* field, IndexRange ModelShare::*part, int whole) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/counted.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/model/row_counts.h"
 
@@ -245,7 +246,7 @@ std::vector<int> PassSizesOf(const Plan& plan) {
 
 std::string Describe(const Plan& plan) {
   const std::vector<int> sizes = MicroBatchSizesOf(plan);
-  std::string text = absl::StrCat(plan.routes.size(), plan.routes.size() == 1 ? " route" : " routes",
+  std::string text = absl::StrCat(Counted(plan.routes.size(), "route"),
                                   sizes.size() == 1 ? ", micro-batch " : ", micro-batches ",
                                   absl::StrJoin(sizes, ", "), ", ", NameOf(plan.schedule));
   if (plan.shards_optimizer) {
