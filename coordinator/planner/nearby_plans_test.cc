@@ -149,7 +149,9 @@ TEST_CASE("many devices share parameters, too, where larger micro-batches fit so
     unit.window_layers = 0;
   }
   whole.shards_optimizer = true;
-  const Bytes needed = RankMemories(*sharded, problem.shape).Of(0).total();
+  Bytes needed;
+  RankMemories memories(*sharded, problem.shape);
+  for (Rank rank = 0; rank < RankCount(*sharded); ++rank) needed = std::max(needed, memories.Of(rank).total());
   REQUIRE(RankMemories(whole, problem.shape).Of(0).total() > needed);
   for (DeviceCost& device : problem.devices) device.room.memory = needed;
   const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);

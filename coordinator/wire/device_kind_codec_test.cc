@@ -13,8 +13,6 @@ matmul_flops_per_second: 3.12e14
 memory_bytes_per_second: 2.039e12
 node_link_bytes_per_second: 3e11
 memory_bytes: 80GiB
-matmul_f32_flops_per_second: 1.95e13
-computes_bf16: true
 source: {title: NVIDIA A100 data sheet, licence: figures of a data sheet, date: 2021-06}
 calibrations:
   - software: megatron-lm 2021
@@ -22,6 +20,8 @@ calibrations:
     rows: 16
     error_mean: 0.04
     coefficients: {matmul_share: 0.77, exchange_share: 0.82}
+matmul_f32_flops_per_second: 1.95e13
+computes_bf16: true
 )";
 
 std::string Replaced(std::string text, const std::string& from, const std::string& to) {
