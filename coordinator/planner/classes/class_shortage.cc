@@ -15,6 +15,7 @@
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/device_classes.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/stop_flag.h"
 
@@ -25,10 +26,6 @@ namespace {
 constexpr int kLeastPartOfSequence = 8;
 // Of copies that have not been measured, whose time does not matter here.
 constexpr double kAnyRate = 1e9;
-
-std::string Count(int64_t count, const std::string& thing, const std::string& things) {
-  return absl::StrCat(count, " ", count == 1 ? thing : things);
-}
 
 // "n2/gpu0 (A100)"
 std::string NameAndKind(const DeviceCost& device) {
@@ -44,8 +41,8 @@ std::string DescribeBlocks(const StageForm& stage, int layers_of_model) {
 }
 
 std::string DescribeRoutes(const NearestFit& nearest) {
-  return absl::StrCat(Count(nearest.routes, "route", "routes"), " of ",
-                      Count(nearest.stages, "stage", "stages"), nearest.routes > 1 ? " each" : "");
+  return absl::StrCat(Counted(nearest.routes, "route"), " of ", Counted(nearest.stages, "stage"),
+                      nearest.routes > 1 ? " each" : "");
 }
 
 // Of what the stage that lacks most may do.
@@ -76,7 +73,7 @@ class StageNeeds {
     add("with activations in host memory", LeastOf(whole_, {{.activations_home = ActivationsHome::kHost}}));
     add("with layers in host memory", LeastOf(whole_, {{.window_layers = kFewestWindows}}));
     if (optimizer_share_ < 1) {
-      add(absl::StrCat("with the optimizer's state shared by ", Count(nearest_.routes, "route", "routes")),
+      add(absl::StrCat("with the optimizer's state shared by ", Counted(nearest_.routes, "route")),
           LeastOf(shared_, {UnitSaving{}}));
     }
     if (needs.size() > 1) add("with the best of these together", nearest_.lacking);
@@ -215,8 +212,8 @@ class Remedies {
           absl::StrCat("units of ", *degree, " devices, of whose shares some have not been measured"));
     if (const std::optional<int> more = MoreDevicesToFit(problem_, nearest_, stop_)) {
       const int example = DeviceClassesOf(problem_)[nearest_.device_class].first();
-      found_.push_back(absl::StrCat(Count(*more, "device", "devices"), " more such as ",
-                                    NameAndKind(problem_.devices[example])));
+      found_.push_back(
+          absl::StrCat(Counted(*more, "device"), " more such as ", NameAndKind(problem_.devices[example])));
     }
     Try(absl::StrCat(FormatBytes(nearest_.lacking), " more memory on every device"),
         [&](PlanningProblem& problem) {
@@ -251,8 +248,8 @@ class Remedies {
 
 std::string WhyNoneByClasses(const PlanningProblem& problem, const std::atomic<bool>* stop) {
   const std::optional<NearestFit> nearest = NearestByClasses(problem, stop);
-  const std::string devices = absl::StrCat(Count(std::ssize(problem.devices), "device", "devices"), " in ",
-                                           Count(std::ssize(DeviceClassesOf(problem)), "class", "classes"));
+  const std::string devices = absl::StrCat(Counted(std::ssize(problem.devices), "device"), " in ",
+                                           Counted(std::ssize(DeviceClassesOf(problem)), "class", "classes"));
   if (!nearest) {
     return absl::StrCat(
         "no plan of ", devices, " was found",

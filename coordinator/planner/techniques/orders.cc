@@ -192,10 +192,12 @@ std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& c
 }
 
 std::string DescribeNoOrder(size_t plans) {
+  if (plans == 0)
+    return "as the schedule says: among the best plans is no pipeline whose passes could go in another order";
   return absl::StrFormat(
-      "as the schedule says: none synthesised, for the %d best pipelines, is predicted to be "
+      "as the schedule says: none synthesised, for the %s, is predicted to be "
       "faster by more than %.1f %%; what is proven is proven of named schedules",
-      plans, 100 * kLeastGain);
+      plans == 1 ? "best pipeline" : absl::StrCat(plans, " best pipelines"), 100 * kLeastGain);
 }
 
 }  // namespace medley
