@@ -30,8 +30,8 @@ struct PlanForGoal {
 };
 
 // kThroughput: the fastest plan that the constraints allow, as ChoosePlan. kCost: of those that end by the deadline, the
-// one with which the job's steps cost least, and of such the fastest; it is called proven where the list is
-// complete. Deterministic. Pure.
+// one with which the job's steps cost least, or the fastest of those that cost up to a per cent more, which is less than predictions are off by; it
+// is called proven where the list is complete and none costs less. Deterministic. Pure.
 // Errors, beside ChoosePlan's, each with what was given and what there is instead:
 //   ResourceExhausted    no plan keeps constraints.most_price_per_hour (names the cheapest that was found) or
 //                        most_devices (names the fewest), or the deadline (names the soonest end).

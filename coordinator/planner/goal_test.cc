@@ -62,8 +62,9 @@ TEST_CASE("the least cost by a deadline is that of the best of all plans", "[pro
     }
     ++compared;
     CHECK(chosen->chosen.step_seconds <= goal.slowest_step_seconds());
-    CHECK(chosen->chosen.step_seconds * PricePerHour(problem, chosen->chosen.plan) == Approx(least));
-    CHECK(chosen->chosen.proven_optimal);
+    const double cost = chosen->chosen.step_seconds * PricePerHour(problem, chosen->chosen.plan);
+    CHECK(cost <= 1.01 * least * (1 + 1e-9));
+    CHECK(chosen->chosen.proven_optimal == (cost <= least * (1 + 1e-9)));
     if (chosen->chosen.step_seconds > fastest->step_seconds * (1 + 1e-9)) ++not_fastest;
   }
   CHECK(compared > 40);
