@@ -152,6 +152,44 @@ TEST_CASE("devices are removed and links changed by names that have dashes thems
   CHECK(FigureOf(*other, "devices_left_out", "slow").changed() == 0);
 }
 
+TEST_CASE("a way between two of three sites is changed, and others are not") {
+  v1::ClusterSpec three = Today();
+  v1::Node& west = *three.add_nodes();
+  west = three.nodes(1);
+  west.set_name("c-3");
+  west.set_site("west");
+  v1::LinkClass& to_west = *three.add_link_classes();
+  to_west = three.link_classes(2);
+  to_west.set_a_site("west");
+  const absl::StatusOr<ChangedCluster> changed = ChangeCluster(three, {.links = {"north-south=10Gbit,50us"}});
+  REQUIRE(changed.status().ToString() == "OK");
+  REQUIRE(changed->cluster.link_classes_size() == 5);
+  CHECK(changed->cluster.link_classes(3).a_site() == "west");
+  CHECK_FALSE(changed->cluster.link_classes(3).has_b_site());
+  const v1::LinkClass& link = changed->cluster.link_classes(4);
+  CHECK(link.level() == v1::LINK_LEVEL_SITES);
+  CHECK(link.a_site() == "north");
+  CHECK(link.b_site() == "south");
+  CHECK(link.bytes_per_second() == Approx(1.25e9));
+
+  v1::PlanJobRequest request = Request();
+  for (const char* device : {"a-1/d0", "a-1/d1", "b-2/d0"})
+    request.mutable_spec()->mutable_constraints()->add_devices(device);
+  const auto difference = [&](const std::string& text) {
+    const absl::StatusOr<v1::WhatIfReport> report = AnswerWhatIf(request, three, {.links = {text}});
+    REQUIRE(report.status().ToString() == "OK");
+    return FigureOf(*report, "step_seconds").difference_percent();
+  };
+  CHECK(difference("north-south=10Gbit,50us") < -1);
+  CHECK(difference("west-south=10Gbit,50us") == Approx(0).margin(1e-6));
+
+  // Without a node at a site the classes of its ways are gone, too.
+  const absl::StatusOr<ChangedCluster> two = ChangeCluster(three, {.removes = {"c-3"}});
+  REQUIRE(two.status().ToString() == "OK");
+  CHECK(two->cluster.link_classes_size() == 3);
+  CHECK(AnswerWhatIf(Request(), three, {.removes = {"c-3"}}).status().ToString() == "OK");
+}
+
 TEST_CASE("devices may take the place and the name of those that are removed") {
   const absl::StatusOr<ChangedCluster> changed =
       ChangeCluster(Today(), {.removes = {"b-2", "a-1"}, .adds = {"kind=slow,count=3,node=b-2"}});

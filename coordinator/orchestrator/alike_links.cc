@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -38,9 +40,14 @@ absl::Status ForEach(const LinkTable& table, const std::vector<ClusterDeviceLoca
   return added;
 }
 
+// The kind of device at one end of links that may be one class, and, where sites are told apart, its site.
+using GroupEnd = std::pair<std::string_view, std::optional<std::string_view>>;
+
 // Those that may be one class, and how many of them were measured as fast as that.
 struct Group {
   ClusterLinkClass of;
+  Group* wider = nullptr;                   // of two sites: that of all
+  const v1::LinkProfile* stands = nullptr;  // for all that are like it
   struct Alike {
     const v1::LinkProfile* measured = nullptr;
     int64_t count = 0;
@@ -62,6 +69,40 @@ struct Group {
     }
     return links.begin()->second;
   }
+  int64_t CountUnlike(const v1::LinkProfile& other) const {
+    int64_t count = 0;
+    for (const auto& [speed, link] : links) count += AreAlike(*link.measured, other) ? 0 : link.count;
+    return count;
+  }
+};
+
+// In the order of level and ends, so that those of two sites come after that of all sites.
+class Groups {
+ public:
+  // That of a link: between sites, of these two, within that of all.
+  Group& Of(LinkLevel level, const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
+    const GroupEnd a_kind{a.device.kind, std::nullopt}, b_kind{b.device.kind, std::nullopt};
+    if (level != LinkLevel::kSites) return At(level, a_kind, b_kind);
+    Group& of_two = At(level, {a.device.kind, a.site}, {b.device.kind, b.site});
+    if (of_two.wider == nullptr) of_two.wider = &At(level, a_kind, b_kind);
+    return of_two;
+  }
+  auto begin() { return groups_.begin(); }
+  auto end() { return groups_.end(); }
+
+ private:
+  Group& At(LinkLevel level, const GroupEnd& a, const GroupEnd& b) {
+    const auto& [first, second] = std::minmax(a, b);
+    const auto [group, is_new] = groups_.try_emplace({level, first, second});
+    if (!is_new) return group->second;
+    ClusterLinkClass& of = group->second.of;
+    of = {.level = level, .a_kind = std::string(first.first), .b_kind = std::string(second.first)};
+    if (first.second) of.a_site = std::string(*first.second);
+    if (second.second) of.b_site = std::string(*second.second);
+    return group->second;
+  }
+
+  std::map<std::tuple<LinkLevel, GroupEnd, GroupEnd>, Group> groups_;
 };
 
 }  // namespace
@@ -76,32 +117,35 @@ absl::Status AddLinks(const LinkTable& table, const std::vector<ClusterDeviceLoc
   if (devices.size() <= kMostDevicesByLink) return ForEach(table, devices, add_itself);
   std::vector<std::string> machines;
   for (const ClusterDeviceLocation& device : devices) machines.push_back(MachineOf(device));
-  std::map<std::tuple<LinkLevel, absl::string_view, absl::string_view>, Group> groups;
+  Groups groups;
   const auto group_of = [&](int a, int b) -> Group& {
     const LinkLevel level = machines[a] == machines[b]           ? LinkLevel::kNode
                             : devices[a].site == devices[b].site ? LinkLevel::kSite
                                                                  : LinkLevel::kSites;
-    const absl::string_view a_kind = devices[a].device.kind, b_kind = devices[b].device.kind;
-    const auto [first, second] = std::minmax({a_kind, b_kind});
-    const auto [group, is_new] = groups.try_emplace({level, first, second});
-    if (is_new) {
-      group->second.of = {.level = level, .a_kind = std::string(first), .b_kind = std::string(second)};
-    }
-    return group->second;
+    return groups.Of(level, devices[a], devices[b]);
   };
   RETURN_IF_ERROR(ForEach(table, devices, [&](int first, int second, const v1::LinkProfile& measured) {
-    group_of(first, second).Add(first, second, measured);
+    Group& group = group_of(first, second);
+    group.Add(first, second, measured);
+    if (group.wider != nullptr) group.wider->Add(first, second, measured);
     return absl::OkStatus();
   }));
   for (auto& [key, group] : groups) {
     const Group::Alike& middle = group.Middle();
+    // Of two sites only where fewer links are then left by themselves.
+    if (group.wider != nullptr &&
+        group.CountUnlike(*group.wider->stands) <= group.CountUnlike(*middle.measured)) {
+      group.stands = group.wider->stands;
+      continue;
+    }
+    group.stands = middle.measured;
     ASSIGN_OR_RETURN(const ClusterLink link,
                      Decoded(*middle.measured, devices[middle.first], devices[middle.second]));
     group.of.cost = link.cost;
     cluster.link_classes.push_back(group.of);
   }
   return ForEach(table, devices, [&](int first, int second, const v1::LinkProfile& measured) {
-    const bool alike = AreAlike(measured, *group_of(first, second).Middle().measured);
+    const bool alike = AreAlike(measured, *group_of(first, second).stands);
     return alike ? absl::OkStatus() : add_itself(first, second, measured);
   });
 }

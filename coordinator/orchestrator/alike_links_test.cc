@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -124,6 +126,41 @@ TEST_CASE("links of many devices are a class on one machine, another within site
   CHECK(RateOf(links, 20, 38) == Approx(1e9).epsilon(0.1));
   CHECK(RateOf(links, 0, 20) == Approx(1e8).epsilon(0.1));
   CHECK(RateOf(links, 0, 38) == Approx(1e8).epsilon(0.1));
+}
+
+TEST_CASE("links between two sites that are unlike those between others are a class of the two") {
+  const std::string middle = GENERATE(as<std::string>(), "south", "");
+  CAPTURE(middle);
+  const std::vector<std::string> sites = {"north", middle, "west"};
+  std::vector<ClusterDeviceLocation> devices = Devices(21);
+  for (int d = 0; d < 42; ++d) devices[d].site = sites[d / 14];
+  Cluster cluster = NodesOf(devices);
+  const auto rate = [&](int a, int b) {  // of nodes, seven at each site
+    if (a == b) return 1e11;
+    if (a == 0 && b == 7) return 1e7;  // something is wrong between them
+    if (a / 7 == b / 7) return Scattered(1e9, a, b);
+    return Scattered(b / 7 == 1 ? 1e8 : 2e7, a, b);
+  };
+  REQUIRE(AddLinks(Measured(devices, rate), devices, cluster).ok());
+  CHECK(cluster.links.size() == 4);
+  int of_all = 0;
+  std::vector<std::set<std::string>> of_two;
+  for (const ClusterLinkClass& link : cluster.link_classes) {
+    if (link.level != LinkLevel::kSites) continue;
+    CHECK(link.a_site.has_value() == link.b_site.has_value());
+    if (!link.a_site) ++of_all;
+    if (link.a_site) of_two.push_back({*link.a_site, *link.b_site});
+  }
+  CHECK(of_all == 2);  // of kinds a, and a and b
+  CHECK(of_two == std::vector<std::set<std::string>>{{"north", middle}});
+  const DeviceLinks links = LinksIn(cluster);
+  CHECK(links.ends() == 4 + 4);  // of the two nodes each device; kind a at each site, and kind b
+  CHECK(RateOf(links, 0, 14) == Approx(1e7));
+  CHECK(RateOf(links, 2, 16) == Approx(1e8).epsilon(0.1));
+  CHECK(RateOf(links, 2, 28) == Approx(2e7).epsilon(0.1));
+  CHECK(RateOf(links, 16, 28) == Approx(2e7).epsilon(0.1));
+  CHECK(RateOf(links, 16, 40) == Approx(2e7).epsilon(0.1));
+  CHECK(RateOf(links, 28, 30) == Approx(1e9).epsilon(0.1));
 }
 
 TEST_CASE("links found by their places are those found by their names") {

@@ -295,10 +295,11 @@ absl::Status SetLink(const std::string& a_name, const std::string& b_name, doubl
   }
   const bool of_sites = a.end == End::kSite && b.end == End::kSite;
   const bool of_kinds = a.end == End::kKind && b.end == End::kKind;
-  if (of_sites && SitesOf(cluster).size() > (a_name == b_name ? 1 : 2)) {
+  const bool of_one_site = of_sites && a_name == b_name;
+  if (of_one_site && SitesOf(cluster).size() > 1) {
     return Invalid(
-        "sites \"", a_name, "\" and \"", b_name,
-        "\": there are others, too, and classes of links tell no sites apart; name kinds or nodes");
+        "site \"", a_name,
+        "\": there are others, too, and classes of links within a site tell none apart; name kinds or nodes");
   }
   const std::vector<AllowedDevice> devices = AllDevices(cluster);
   const std::vector<std::pair<int, int>> pairs =
@@ -315,17 +316,19 @@ absl::Status SetLink(const std::string& a_name, const std::string& b_name, doubl
                                : today->Between(pair.first, pair.second).transfer.LatencySeconds();
     return LinkCost{LinkModel::Line(latency, bytes_per_second), LinkModel::Line(latency, bytes_per_second)};
   };
-  const ClusterLinkClass of_all{.level = LinkLevel::kSites, .cost = cost_of(pairs.front())};
+  const LinkCost of_all = cost_of(pairs.front());
+  if (of_one_site) {
+    AddClass(a, b, {{.level = LinkLevel::kSite, .cost = of_all}}, cluster);
+    return absl::OkStatus();
+  }
   if (of_sites) {
-    AddClass(a, b, {of_all}, cluster);
-    if (a_name == b_name) cluster.link_classes.back().level = LinkLevel::kSite;
+    AddClass(a, b, {{.level = LinkLevel::kSites, .cost = of_all, .a_site = a_name, .b_site = b_name}},
+             cluster);
     return absl::OkStatus();
   }
   if (of_kinds) {
-    AddClass(
-        a, b,
-        {{LinkLevel::kSite, a_name, b_name, of_all.cost}, {LinkLevel::kSites, a_name, b_name, of_all.cost}},
-        cluster);
+    AddClass(a, b, {{LinkLevel::kSite, a_name, b_name, of_all}, {LinkLevel::kSites, a_name, b_name, of_all}},
+             cluster);
     return absl::OkStatus();
   }
   const double newer = NewestSeconds(cluster) + 1;

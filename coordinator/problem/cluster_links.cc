@@ -81,8 +81,9 @@ class FindingLinks {
     const LinkLevel level = host_of_device_[first] == host_of_device_[second] ? LinkLevel::kNode
                             : a.node->site == b.node->site                    ? LinkLevel::kSite
                                                                               : LinkLevel::kSites;
+    const ClusterLinkClass::End a_end{a.device->kind, a.node->site}, b_end{b.device->kind, b.node->site};
     for (auto link = cluster_.link_classes.rbegin(); link != cluster_.link_classes.rend(); ++link) {
-      if (link->level == level && link->Joins(a.device->kind, b.device->kind)) return link->cost;
+      if (link->level == level && link->Joins(a_end, b_end)) return link->cost;
     }
     if (cluster_.default_link) return *cluster_.default_link;
     return absl::FailedPreconditionError(

@@ -1,6 +1,10 @@
 #include "coordinator/problem/planned_job.h"
 
 #include <catch2/catch.hpp>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "coordinator/problem/planning_problem.h"
 
@@ -104,6 +108,67 @@ TEST_CASE("a plan is chosen for its cost, under limits, and told with its price 
   CHECK(pinned->report.price_per_hour == 5);
   CHECK(absl::IsInvalidArgument(
       PlanJob(spec, Pinned(), cluster, Comparison::kNone, {}, {}, ParetoListing::kWanted).status()));
+}
+
+LinkCost Way(double bytes_per_second) {
+  return {LinkModel::Line(0, bytes_per_second), LinkModel::Line(0, bytes_per_second)};
+}
+
+// A device at each, all alike.
+Cluster AtSites(const std::vector<std::string>& sites) {
+  Cluster cluster;
+  AddNode(cluster, "new", true);
+  const ClusterNode node = cluster.nodes[0];
+  cluster.nodes.clear();
+  for (const std::string& site : sites) {
+    cluster.nodes.push_back(node);
+    cluster.nodes.back().name = cluster.nodes.back().site = site;
+  }
+  return cluster;
+}
+
+TEST_CASE("of three sites those two are planned for that a fast way joins") {
+  const std::vector<std::string> sites = {"north", "south", "west"};
+  for (size_t left_out = 0; left_out < sites.size(); ++left_out) {
+    CAPTURE(sites[left_out]);
+    std::vector<std::string> joined = sites;
+    joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(left_out));
+    Cluster cluster = AtSites(sites);
+    cluster.link_classes = {
+        {.level = LinkLevel::kSites, .cost = Way(1e4)},
+        {.level = LinkLevel::kSites, .cost = Way(1e9), .a_site = joined[1], .b_site = joined[0]}};
+    const JobConstraints two{.most_devices = 2};
+    const auto planned = PlanJob(Spec(), two, cluster, Comparison::kNone);
+    REQUIRE(planned.status().ToString() == "OK");
+    const std::vector<std::string> devices = DevicesOf(planned->plan);
+    CHECK(std::set<std::string>(devices.begin(), devices.end()) ==
+          std::set<std::string>{joined[0] + "/cpu0", joined[1] + "/cpu0"});
+  }
+}
+
+TEST_CASE("messages between two of three sites take the time of the way between them") {
+  constexpr double kSlow = 1e5, kFast = 1e9;
+  Cluster cluster = AtSites({"north", "south", "west"}), fast = cluster, slow = cluster;
+  fast.link_classes = {{.level = LinkLevel::kSites, .cost = Way(kFast)}};
+  slow.link_classes = {{.level = LinkLevel::kSites, .cost = Way(kSlow)}};
+  cluster.link_classes = fast.link_classes;
+  cluster.link_classes.push_back(
+      {.level = LinkLevel::kSites, .cost = Way(kSlow), .a_site = "west", .b_site = "north"});
+  const auto step_seconds = [](const Cluster& of, const std::string& first, const std::string& second) {
+    JobConstraints pinned = Pinned();
+    pinned.devices = {first + "/cpu0", second + "/cpu0"};
+    for (size_t unit = 0; unit < 2; ++unit) pinned.plan->units[unit].devices = {pinned.devices[unit]};
+    const auto planned = PlanJob(Spec(), pinned, of, Comparison::kNone);
+    REQUIRE(planned.status().ToString() == "OK");
+    return planned->prediction.step_seconds;
+  };
+  CHECK(step_seconds(cluster, "north", "south") == Approx(step_seconds(fast, "north", "south")));
+  CHECK(step_seconds(cluster, "south", "west") == Approx(step_seconds(fast, "south", "west")));
+  CHECK(step_seconds(cluster, "north", "west") == Approx(step_seconds(slow, "north", "west")));
+  // At least the first activation and the last gradient, of 2 bytes an element, are waited for.
+  const double message_seconds = 256 * 256 * 2 / kSlow;
+  CHECK(step_seconds(cluster, "north", "west") >
+        step_seconds(cluster, "north", "south") + 1.9 * message_seconds);
 }
 
 TEST_CASE("in a bf16 job devices that compute it store activations in it, unless the plan says otherwise") {

@@ -382,6 +382,48 @@ TEST_CASE("links go by level and by kinds, the last class that joins a pair, but
              Catch::Contains("no link class"));
 }
 
+TEST_CASE(
+    "links between sites go by both sites, by one of them, or by neither, the last class that joins a pair") {
+  Cluster cluster;
+  for (const char* site : {"north", "south", "west", ""}) {
+    for (int i = 0; i < 2; ++i) {
+      AddNode(cluster, absl::StrCat("n", cluster.nodes.size()), "", "fast", {0});
+      cluster.nodes.back().site = site;
+    }
+  }
+  AddProfile(cluster, "fast", 0.01, 1, {1, 2, 4});
+  const auto link = [](double seconds) {
+    return LinkCost{LinkModel::Line(seconds, 1e9), LinkModel::Line(seconds, 1e9)};
+  };
+  cluster.link_classes = {
+      {.level = LinkLevel::kSite, .cost = link(1)},
+      {.level = LinkLevel::kSites, .cost = link(2), .a_site = "north", .b_site = "south"},
+      {.level = LinkLevel::kSites, .cost = link(3)},
+      {.level = LinkLevel::kSites, .cost = link(4), .b_site = "west"},
+      {.level = LinkLevel::kSites, .cost = link(5), .a_site = "west", .b_site = "north"},
+      {.level = LinkLevel::kSites, .a_kind = "slow", .cost = link(6), .a_site = "west", .b_site = "south"},
+      {.level = LinkLevel::kSites, .cost = link(7), .a_site = "", .b_site = "south"}};
+  // n0 and n1 in the north, n2 and n3 in the south, n4 and n5 in the west, n6 and n7 do not say.
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  const auto seconds = [&](int a, int b) {
+    CHECK(problem->links.Between(a, b) == problem->links.Between(b, a));
+    return problem->links.Between(a, b).transfer.LatencySeconds();
+  };
+  for (const int other : {0, 1}) {
+    CHECK(seconds(2 * other, 2 * other + 1) == 1);
+    CHECK(seconds(0, 2 + other) == 3);  // a later class is of all sites
+    CHECK(seconds(0, 4 + other) == 5);
+    CHECK(seconds(2, 4 + other) == 4);  // none is of another kind
+    CHECK(seconds(0, 6 + other) == 3);
+    CHECK(seconds(2, 6 + other) == 7);
+    CHECK(seconds(4, 6 + other) == 4);
+  }
+  CHECK(problem->links.ends() == 4);
+  CHECK(problem->links.Interchangeable(0, 1));
+  CHECK_FALSE(problem->links.Interchangeable(0, 2));
+}
+
 TEST_CASE("devices that are not there are named") {
   CHECK(MakeProblem(Spec(), {.devices = {"d/cpu0"}}, ThreeNodes()).status().message() ==
         "constraints.devices: \"d/cpu0\" is none of the devices there are: a/cpu0, b/cpu0, c/cpu0");

@@ -4,9 +4,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/device_codec.h"
 #include "runtime/wire/link_codec.h"
@@ -236,6 +239,8 @@ v1::LinkClass EncodeLinkClass(const ClusterLinkClass& link) {
                                                      : v1::LINK_LEVEL_SITES);
   encoded.set_a_kind(link.a_kind);
   encoded.set_b_kind(link.b_kind);
+  if (link.a_site) encoded.set_a_site(*link.a_site);
+  if (link.b_site) encoded.set_b_site(*link.b_site);
   SetCost(link.cost, link.cost.transfer.BytesPerSecond(), encoded);
   return encoded;
 }
@@ -285,6 +290,36 @@ void AddNodes(const v1::NodeGroup& group, const PriceByKind& prices, std::vector
   }
 }
 
+namespace {
+
+std::set<std::string> SitesOf(const std::vector<ClusterNode>& nodes) {
+  std::set<std::string> sites;
+  for (const ClusterNode& node : nodes) sites.insert(node.site);
+  return sites;
+}
+
+// `sites`: those of the nodes.
+absl::Status CheckSites(const v1::LinkClass& link, const std::set<std::string>& sites) {
+  const auto refuse = [](const char* field, const std::string& site, const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": \"", site, "\" ", why));
+  };
+  for (const auto& [field, is_said, site] : {std::tuple("a_site", link.has_a_site(), link.a_site()),
+                                             std::tuple("b_site", link.has_b_site(), link.b_site())}) {
+    if (!is_said) continue;
+    if (link.level() != v1::LINK_LEVEL_SITES)
+      return refuse(field, site, "stands with another level; only links of level sites may say sites");
+    if (sites.contains(site)) continue;
+    std::vector<std::string> quoted;  // one may be empty
+    for (const std::string& there : sites) quoted.push_back(absl::StrCat("\"", there, "\""));
+    return refuse(field, site, absl::StrCat("is the site of no node; there are ", SomeNames(quoted)));
+  }
+  if (link.has_a_site() && link.has_b_site() && link.a_site() == link.b_site())
+    return refuse("b_site", link.b_site(), "is a_site, too; links of level sites join two different ones");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<ClusterLinkClass> DecodeLinkClass(const v1::LinkClass& link) {
   v1::LinkProfile profile;
   profile.set_latency_seconds(link.latency_seconds());
@@ -294,6 +329,8 @@ absl::StatusOr<ClusterLinkClass> DecodeLinkClass(const v1::LinkClass& link) {
   *profile.mutable_transfer() = link.transfer();
   *profile.mutable_exchange() = link.exchange();
   ClusterLinkClass decoded{.a_kind = link.a_kind(), .b_kind = link.b_kind()};
+  if (link.has_a_site()) decoded.a_site = link.a_site();
+  if (link.has_b_site()) decoded.b_site = link.b_site();
   decoded.level = link.level() == v1::LINK_LEVEL_NODE   ? LinkLevel::kNode
                   : link.level() == v1::LINK_LEVEL_SITE ? LinkLevel::kSite
                                                         : LinkLevel::kSites;
@@ -315,9 +352,13 @@ absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
     return absl::InvalidArgumentError(
         "nodes: there are none, and no node_groups; at least one of either is needed");
   for (const v1::NodeGroup& group : cluster.node_groups()) AddNodes(group, prices, decoded.nodes);
+  const std::set<std::string> sites = SitesOf(decoded.nodes);
   for (int i = 0; i < cluster.link_classes_size(); ++i) {
+    const std::string field = absl::StrCat("link_classes[", i, "]");
+    if (const absl::Status named = CheckSites(cluster.link_classes(i), sites); !named.ok())
+      return Under(field, named);
     absl::StatusOr<ClusterLinkClass> link = DecodeLinkClass(cluster.link_classes(i));
-    if (!link.ok()) return Under(absl::StrCat("link_classes[", i, "]"), link.status());
+    if (!link.ok()) return Under(field, link.status());
     decoded.link_classes.push_back(*std::move(link));
   }
   for (const v1::DeviceProfile& profile : cluster.profiles())
@@ -350,8 +391,13 @@ v1::ClusterSpec EncodeCluster(const Cluster& cluster) {
   }
   for (const DeviceProfile& profile : cluster.profiles) *encoded.add_profiles() = EncodeProfile(profile);
   for (const ClusterLink& link : cluster.links) *encoded.add_links() = EncodeLink(link);
-  for (const ClusterLinkClass& link : cluster.link_classes)
-    *encoded.add_link_classes() = EncodeLinkClass(link);
+  const std::set<std::string> sites = SitesOf(cluster.nodes);
+  const auto is_there = [&](const std::optional<std::string>& site) {
+    return !site || sites.contains(*site);
+  };
+  for (const ClusterLinkClass& link : cluster.link_classes) {
+    if (is_there(link.a_site) && is_there(link.b_site)) *encoded.add_link_classes() = EncodeLinkClass(link);
+  }
   if (cluster.default_link) {
     *encoded.mutable_default_link() =
         EncodeLink({"any", "any", *cluster.default_link, cluster.default_link->transfer.BytesPerSecond(), 0});

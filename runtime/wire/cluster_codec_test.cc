@@ -4,7 +4,10 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/wire/random_message.h"
 
 namespace medley {
@@ -32,9 +35,16 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
     Add(link.mutable_transfer(), 1 << 20, 1e-3);
     Add(link.mutable_exchange(), 64, 1e-6 * static_cast<double>(random() % 10));
   }
+  std::vector<std::string> sites;
+  for (const v1::Node& node : cluster.nodes()) sites.push_back(node.site());
+  for (const v1::NodeGroup& group : cluster.node_groups()) sites.push_back(group.site());
   for (v1::LinkClass& link : *cluster.mutable_link_classes()) {
     link.clear_transfer();
     link.clear_exchange();
+    if (link.level() != v1::LINK_LEVEL_SITES) link.clear_a_site(), link.clear_b_site();
+    if (link.has_a_site()) link.set_a_site(sites[random() % sites.size()]);
+    if (link.has_b_site()) link.set_b_site(sites[random() % sites.size()]);
+    if (link.has_a_site() && link.a_site() == link.b_site()) link.clear_b_site();
   }
   for (v1::NodeGroup& group : *cluster.mutable_node_groups()) {
     group.set_count(1 + group.count() % 3);
@@ -134,9 +144,86 @@ TEST_CASE("groups of nodes are the nodes that they stand for, and links go by cl
   CHECK(decoded->nodes[1].devices[1].kind == "A100");
   REQUIRE(decoded->link_classes.size() == 1);
   CHECK(decoded->link_classes[0].level == LinkLevel::kSites);
-  CHECK(decoded->link_classes[0].Joins("V100", "A100"));
-  CHECK_FALSE(decoded->link_classes[0].Joins("V100", "V100"));
+  CHECK(decoded->link_classes[0].Joins({"V100", "north"}, {"A100", "south"}));
+  CHECK_FALSE(decoded->link_classes[0].Joins({"V100", "north"}, {"V100", "south"}));
   CHECK(decoded->link_classes[0].cost.exchange.Seconds(1e9) == Approx(1.001));
+}
+
+v1::ClusterSpec AtSites(const std::vector<std::string>& sites) {
+  v1::ClusterSpec cluster;
+  for (const std::string& site : sites) {
+    v1::Node& node = *cluster.add_nodes();
+    node.set_name(absl::StrCat("n", cluster.nodes_size()));
+    node.set_site(site);
+  }
+  return cluster;
+}
+
+v1::LinkClass& AddBetweenSites(v1::ClusterSpec& cluster) {
+  v1::LinkClass& link = *cluster.add_link_classes();
+  link.set_level(v1::LINK_LEVEL_SITES);
+  link.set_bytes_per_second(1e9);
+  return link;
+}
+
+TEST_CASE("a class of links is of two sites by name, of all ways of one, or of all sites") {
+  v1::ClusterSpec cluster = AtSites({"north", "south", ""});
+  AddBetweenSites(cluster);
+  AddBetweenSites(cluster).set_b_site("south");
+  v1::LinkClass& two = AddBetweenSites(cluster);
+  two.set_a_site("north");
+  two.set_a_kind("A100");
+  two.set_b_site("");
+  const absl::StatusOr<Cluster> decoded = DecodeCluster(cluster);
+  REQUIRE(decoded.status().ToString() == "OK");
+  const auto joins = [&](int link, const ClusterLinkClass::End& a, const ClusterLinkClass::End& b) {
+    CHECK(decoded->link_classes[link].Joins(a, b) == decoded->link_classes[link].Joins(b, a));
+    return decoded->link_classes[link].Joins(a, b);
+  };
+  CHECK(joins(0, {"A100", "north"}, {"A100", ""}));
+  CHECK(joins(1, {"A100", "north"}, {"L4", "south"}));
+  CHECK_FALSE(joins(1, {"A100", "north"}, {"L4", ""}));
+  CHECK(joins(2, {"A100", "north"}, {"L4", ""}));
+  CHECK_FALSE(joins(2, {"L4", "north"}, {"A100", ""}));  // the kind is of the devices at the named site
+  CHECK_FALSE(joins(2, {"A100", "north"}, {"L4", "south"}));
+  const v1::ClusterSpec encoded = EncodeCluster(*decoded);
+  CHECK(*DecodeCluster(encoded) == *decoded);
+  CHECK_FALSE(encoded.link_classes(0).has_a_site());
+  CHECK_FALSE(encoded.link_classes(1).has_a_site());
+  CHECK(encoded.link_classes(2).has_b_site());
+
+  // Without nodes at a site its ways join nothing.
+  Cluster smaller = *decoded;
+  smaller.nodes.pop_back();
+  CHECK(EncodeCluster(smaller).link_classes_size() == 2);
+  CHECK(DecodeCluster(EncodeCluster(smaller)).ok());
+}
+
+TEST_CASE("a class of links that names sites where it cannot is refused by field") {
+  v1::ClusterSpec cluster = AtSites({"south", "north", ""});
+  AddBetweenSites(cluster);
+  v1::LinkClass& link = AddBetweenSites(cluster);
+  const auto refusal = [&] {
+    const absl::Status status = DecodeCluster(cluster).status();
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  link.set_b_site("west");
+  CHECK(refusal() ==
+        "link_classes[1].b_site: \"west\" is the site of no node; there are \"\", \"north\", \"south\"");
+  link.set_a_site("north");
+  link.set_b_site("north");
+  CHECK(refusal() ==
+        "link_classes[1].b_site: \"north\" is a_site, too; links of level sites join two different ones");
+  link.clear_b_site();
+  for (const v1::LinkLevel level : {v1::LINK_LEVEL_NODE, v1::LINK_LEVEL_SITE}) {
+    link.set_level(level);
+    CHECK(refusal() ==
+          "link_classes[1].a_site: \"north\" stands with another level; only links of level sites may say "
+          "sites");
+  }
+  link.set_level(v1::LINK_LEVEL_SITES);
+  CHECK(DecodeCluster(cluster).status().ToString() == "OK");
 }
 
 TEST_CASE("nothing of a profile or a slow-down is lost as a value") {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/bytes.h"
@@ -52,14 +53,23 @@ struct ClusterLink {
 // Which devices a link joins: of one machine, of two of one site, of different sites.
 enum class LinkLevel : uint8_t { kNode, kSite, kSites };
 
-// Links between devices of two kinds (in either order; empty: any) that are alike.
+// Links that are alike: between devices of two kinds (empty: any) and, of level kSites alone, at two sites (none: any), in either order.
 struct ClusterLinkClass {
   LinkLevel level = LinkLevel::kSite;
   std::string a_kind, b_kind;
   LinkCost cost;
-  bool Joins(const std::string& a, const std::string& b) const {
-    const auto is = [](const std::string& kind, const std::string& of) { return kind.empty() || kind == of; };
-    return (is(a_kind, a) && is(b_kind, b)) || (is(a_kind, b) && is(b_kind, a));
+  std::optional<std::string> a_site, b_site;
+  // A device at one end.
+  struct End {
+    std::string_view kind, site;
+  };
+  // Whether the class is of these two as far as kinds and sites say, the level aside.
+  bool Joins(const End& a, const End& b) const {
+    const auto is = [](const std::string& kind, const std::optional<std::string>& site, const End& end) {
+      return (kind.empty() || kind == end.kind) && (!site || *site == end.site);
+    };
+    return (is(a_kind, a_site, a) && is(b_kind, b_site, b)) ||
+           (is(a_kind, a_site, b) && is(b_kind, b_site, a));
   }
   friend bool operator==(const ClusterLinkClass&, const ClusterLinkClass&) = default;
 };
