@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/reductions.h"
 #include "coordinator/predictor/routes_alone.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "coordinator/predictor/sums_in_turn.h"
@@ -48,7 +49,8 @@ struct StageGroup {
   double norm_seconds_per_parameter = 0, update_seconds_per_parameter = 0;
   int64_t parameters = 0;          // of a rank
   bool is_of_first_route = false;  // which answers for norms where nothing is shared
-  int sharers = 1;                 // of the optimizer's state
+  int optimizer_weight = 1;
+  double own_part = 1;  // of the optimizer's state of what it holds, where that is shared
   // Of layers that live in host memory: how many there are, and what one's parameters take to the device and from it.
   int layers_on_host = 0;
   double fetch_seconds = 0, store_seconds = 0;
@@ -64,8 +66,8 @@ struct StageGroup {
   // Parameters, gradients and the moments of its part come, and but for gradients they go, a layer behind another; the first
   // one comes before anything is updated, and the last one goes when all is.
   double UpdateSeconds() const {
-    const double moments = 2.0 / sharers;
-    const double updates = static_cast<double>(parameters) * update_seconds_per_parameter / sharers;
+    const double moments = 2 * own_part;
+    const double updates = own_part * static_cast<double>(parameters) * update_seconds_per_parameter;
     if (layers_on_host == 0) return updates;
     const double fetched = layers_on_host * (2 + moments) * fetch_seconds,
                  stored = layers_on_host * (1 + moments) * store_seconds;
@@ -86,7 +88,8 @@ struct GroupsOfKind {
 // Of gradients, which groups of stages hold.
 struct Bucket {
   std::vector<int> holders;
-  int members = 0;  // units among these
+  int members = 0;         // units among these
+  double all_weights = 0;  // of these units
   SegmentId first_segment = 0, end_segment = 0;
   int64_t elements = 0;
   double sum_seconds = 0;
@@ -187,6 +190,7 @@ class AlikeRoutes {
       StageGroup& group = groups_[first_group + u];
       group.blocks.assign(unit.chunks.begin(), unit.chunks.end());
       group.degree = static_cast<int>(unit.devices.size());
+      group.optimizer_weight = unit.optimizer_weight;
       const std::vector<int>& ranks = devices_of_unit_[first_set[u].value()];
       const int host = problem_.devices[ranks.front()].host;
       group.ranks_on_host =
@@ -318,27 +322,33 @@ class AlikeRoutes {
 
   void FindBuckets(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {
     const int members = Members(holders);
-    int finest = 1, least_degree = std::numeric_limits<int>::max(), at_once = least_degree;
+    int finest = 1, least_degree = std::numeric_limits<int>::max(), at_once = least_degree,
+        least_weight = least_degree;
+    double all_weights = 0;
     std::vector<int> devices;
     for (const int g : holders) {
       finest = std::max(finest, groups_[g].degree);
       least_degree = std::min(least_degree, groups_[g].degree);
       at_once = std::min(at_once, groups_[g].ranks_on_host);
+      least_weight = std::min(least_weight, groups_[g].optimizer_weight);
+      all_weights += groups_[g].optimizer_weight * static_cast<double>(groups_[g].devices.size());
       devices.insert(devices.end(), groups_[g].devices.begin(), groups_[g].devices.end());
     }
     GroupSums& sums = predictor_.SumsOver(std::move(devices), at_once);
     for (const auto& [first, end] : CutIntoBuckets(problem_.shape.model, first_segment, end_segment)) {
-      Bucket bucket{holders, members, first, end, 0, 0};
+      Bucket bucket{holders, members, all_weights, first, end, 0, 0};
       for (SegmentId s = first; s < end; ++s) bucket.elements += SegmentElements(problem_.shape.model, s);
       // A part for each rank of the units with the most; of others a rank has several, one after another.
       if (members > 1) {
-        bucket.sum_seconds =
-            sums.Seconds(bucket.elements / finest) * (static_cast<double>(finest) / least_degree);
+        int64_t elements = bucket.elements / finest;
+        if (plan_.shards_optimizer) elements = ElementsAsEven(elements, members, least_weight / all_weights);
+        bucket.sum_seconds = sums.Seconds(elements) * (static_cast<double>(finest) / least_degree);
       }
       buckets_.push_back(std::move(bucket));
     }
-    if (!plan_.shards_optimizer) return;
-    for (const int g : holders) groups_[g].sharers = std::max(groups_[g].sharers, members);
+    if (!plan_.shards_optimizer || members < 2) return;
+    for (const int g : holders)
+      groups_[g].own_part = std::min(groups_[g].own_part, groups_[g].optimizer_weight / all_weights);
   }
 
   // The step begins with giving all holders what their owners updated in the one before. Each first forward waits for what
@@ -398,9 +408,10 @@ class AlikeRoutes {
       double start = 0;
       for (const int g : bucket.holders) {
         StageGroup& group = groups_[g];
-        const double counted = plan_.shards_optimizer    ? 1.0 / bucket.members
-                               : group.is_of_first_route ? 1
-                                                         : 0;
+        const bool shares = plan_.shards_optimizer && bucket.members > 1;
+        const double counted = shares ? group.optimizer_weight / bucket.all_weights
+                               : plan_.shards_optimizer || group.is_of_first_route ? 1
+                                                                                   : 0;
         group.norm_seconds +=
             counted * static_cast<double>(bucket.elements / group.degree) * group.norm_seconds_per_parameter;
         start = std::max(start, CompleteSeconds(group, bucket.first_segment));

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
@@ -414,10 +415,13 @@ TEST_CASE("replicas wait for the slowest and sum their gradients in a ring") {
     for (const GradientSlice& slice : SlicesOf(plan, 1, problem.shape.model))
       owned += static_cast<double>(OwnedRange(slice, 1).size());
     CHECK(owned == Approx(0.75 * static_cast<double>(ModelElements(problem.shape.model))).epsilon(1e-2));
-    // What the second layer uses comes while the first one is computed for 1 s.
-    const double gathered = 2 * 0.01 + share(1) + share(2);
-    CHECK(*seconds ==
-          Approx(5 * 6 + 2 * 0.01 + share(1) + share(2) + 3e-3 * owned + 0.01 + gathered).epsilon(1e-12));
+    // Three quarters go one way, where even parts would be halves. What the second layer uses comes while the first one is computed for 1 s.
+    const double exchanged = 2 * 0.01 + 1.5 * (share(1) + share(2));
+    CHECK(*seconds == Approx(5 * 6 + 2 * exchanged + 3e-3 * owned + 0.01).epsilon(1e-12));
+    // By kinds of routes, too.
+    const auto by_kinds = AlikeRoutePredictor(problem).Predict(plan);
+    REQUIRE(by_kinds.ok());
+    CHECK(*by_kinds == Approx(*seconds).epsilon(1e-3));
   }
   SECTION("three: four rounds of a third, as slow as the slowest link, longer than the backward beside it") {
     for (LinkCost& link : problem.links.each()) link = Link(0, kInstant, bytes / 2);

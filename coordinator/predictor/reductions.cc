@@ -1,6 +1,7 @@
 #include "coordinator/predictor/reductions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <string>
@@ -316,6 +317,12 @@ int SumsAtOnce::Over(const std::vector<Rank>& holders) const {
   int fewest = std::numeric_limits<int>::max();
   for (const Rank holder : holders) fewest = std::min(fewest, beside_[holder]);
   return fewest;
+}
+
+int64_t ElementsAsEven(int64_t elements, int members, double least_part) {
+  if (members < 2) return elements;
+  constexpr int kParts = 16;
+  return elements * std::lround(kParts * (1 - least_part) * members / (members - 1)) / kParts;
 }
 
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {

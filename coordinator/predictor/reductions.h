@@ -149,6 +149,10 @@ class SumsAtOnce {
   std::vector<int> beside_;  // of each rank, those of its unit that are on its host, itself too
 };
 
+// Elements that even slices over `members`, at least one, take as long to be scattered or gathered as slices of `elements` of which the
+// smallest is `least_part`: each link of the ring carries all but one of them. In sixteenths of what there are, for few sizes to be asked for.
+int64_t ElementsAsEven(int64_t elements, int members, double least_part);
+
 // Every reduction of `plan` (valid for `problem`) that more than one unit takes part in, once for each set of
 // holders and size, in the order of the units and of their slices. Pure.
 // InvalidArgument: a unit's device is not in the problem.

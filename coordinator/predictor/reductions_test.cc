@@ -12,6 +12,7 @@
 #include "coordinator/predictor/group_sums.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
+#include "runtime/ir/collective/ring_schedule.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -190,6 +191,31 @@ TEST_CASE("a host counts where the links show it, or a hierarchy is forced") {
   CHECK(forced.ClassOf(0) == forced.ClassOf(1));
   CHECK(forced.ClassOf(0) != forced.ClassOf(3));
   CHECK(forced.Choose({0, 2, 1, 3}, 1000).shape.levels == std::vector<std::vector<int>>{{2, 2}});
+}
+
+TEST_CASE("slices of unlike sizes take as long as even ones of more elements, for rings carry all but one") {
+  CHECK(ElementsAsEven(1000, 1, 0) == 1000);
+  for (const int members : {2, 3, 7, 1000})
+    CHECK(ElementsAsEven(1'000'003, members, 1.0 / members) == 1'000'003);
+  CHECK(ElementsAsEven(1600, 2, 0.25) == 2400);
+  CHECK(ElementsAsEven(1600, 2, 0) == 3200);  // all of it goes one way
+  CHECK(ElementsAsEven(1600, 5, 0) == 2000);
+  // As the rings' own messages say, of large vectors.
+  const PlanningProblem problem = Problem(4, [](int, int) { return Link(0, 1e9); });
+  CollectiveProblem sum{.members = 4, .wire_bytes_per_element = 4};
+  for (int a = 0; a < 4; ++a) {
+    for (int b = 0; b < 4; ++b) sum.links.push_back(a == b ? nullptr : &problem.links.Between(a, b));
+  }
+  sum.elements = 1 << 26;
+  const double all_seconds = 4.0 * static_cast<double>(sum.elements) / 1e9;
+  for (const std::vector<double>& shares : {std::vector<double>{1, 1, 1, 1}, {4, 4, 1, 1}, {5, 2, 2, 1}}) {
+    const double all = shares[0] + shares[1] + shares[2] + shares[3], least = shares[3] / all;
+    const double seconds = CollectiveSeconds(sum, RingReduceScatter(4, sum.elements, {.shares = shares}));
+    CHECK(seconds == Approx(all_seconds * (1 - least)).epsilon(0.1));
+    CHECK(seconds == Approx(0.75 * all_seconds * static_cast<double>(ElementsAsEven(sum.elements, 4, least)) /
+                            static_cast<double>(sum.elements))
+                         .epsilon(0.1));
+  }
 }
 
 TEST_CASE("devices that exchange otherwise within passes do not change places") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
@@ -413,8 +414,14 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
     }
     // A ring's first half scatters sums, its second half gathers.
     const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
+    int64_t elements = slice.elements;
+    if (!slice.shares.empty()) {
+      const double all = std::accumulate(slice.shares.begin(), slice.shares.end(), 0.0);
+      elements = ElementsAsEven(elements, static_cast<int>(slice.shares.size()),
+                                *std::min_element(slice.shares.begin(), slice.shares.end()) / all);
+    }
     const int group = reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders));
-    tasks_[task].work_seconds = part * reductions_.Seconds(group, slice.elements);
+    tasks_[task].work_seconds = part * reductions_.Seconds(group, elements);
     TakeThreads(tasks_[task], simulated);
     TakeWays(tasks_[task], devices,
              part * problem_.wire_bytes_per_element * static_cast<double>(slice.elements));
