@@ -1,6 +1,7 @@
 #include "coordinator/planner/chosen_sharding.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -9,12 +10,16 @@
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/seconds_of_plan.h"
+#include "coordinator/planner/techniques/optimizer_shares.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {
+
+// Sums of the same times in another order.
+constexpr double kSame = 1e-9;
 
 class Sharding {
  public:
@@ -29,6 +34,7 @@ class Sharding {
     Try(WithSharedOptimizer(chosen_.plan), kOptimizer);  // one prediction, whatever time is left
     for (const PredictedPlan& plan : plans) Try(WithSharedOptimizer(plan.plan), kOptimizer);
     TryParameters();
+    TryBySpeed();
     TakeBest();
     Bound();
   }
@@ -36,12 +42,11 @@ class Sharding {
   // Of a plan by classes, where the optimizer's state is shared if that is faster.
   bool RunParameters() {
     TryParameters();
+    TryBySpeed();
     return TakeBest();
   }
 
  private:
-  // Sums of the same times in another order.
-  static constexpr double kSame = 1e-9;
   // By so little no plan is said to be faster than another: what sharing might gain where sums take next to no time.
   static constexpr double kNothing = 1e-3;
 
@@ -65,10 +70,12 @@ class Sharding {
   // False: none is faster.
   bool TakeBest() {
     if (best_.units.empty() || best_seconds_ >= (1 - kSame) * chosen_.step_seconds) return false;
-    std::string said = absl::StrFormat("replicas share %s, by which a step takes %.2g %% less", what_,
+    std::string said = absl::StrFormat("replicas share %s%s, by which a step takes %.2g %% less", what_,
+                                       is_by_speed_ ? ", the faster ones more" : "",
                                        100 * (1 - best_seconds_ / chosen_.step_seconds));
     // What was said of another plan is no reason of this one.
-    const bool is_same = best_ == *WithSharedOptimizer(chosen_.plan);
+    const Plan shared = *WithSharedOptimizer(chosen_.plan);
+    const bool is_same = best_ == shared || best_ == WithOptimizerSharesBySpeed(problem_, shared);
     if (!is_same) chosen_.fitting.clear();
     if (!is_same) chosen_.orders.clear();
     chosen_.plan = std::move(best_);
@@ -140,12 +147,35 @@ class Sharding {
     ++chosen_.simulated_plans;
     const absl::StatusOr<double> seconds = seconds_.Of(*plan);
     // What shares more has to be gathered for each pass, and is taken where that says more.
-    const double below = (what == kParameters ? 1 - kLeastGain : 1) * best_seconds_;
-    if (!seconds.ok() || *seconds >= below || !FitsMemory(problem_, *plan)) return;
+    const double below = (1 - GainOf(what)) * best_seconds_;
+    if (!seconds.ok() || *seconds >= std::max(below, nearest_seconds_) || !FitsMemory(problem_, *plan))
+      return;
+    if (*seconds < nearest_seconds_) {
+      nearest_ = *plan;
+      nearest_seconds_ = *seconds;
+      what_is_nearest_ = what;
+    }
+    if (*seconds >= below) return;
     best_ = *plan;
     best_seconds_ = *seconds;
     what_ = what;
   }
+
+  // Even shares may be what keeps the nearest from being faster.
+  void TryBySpeed() {
+    Plan by_speed = WithOptimizerSharesBySpeed(problem_, nearest_);
+    if (by_speed == nearest_ || by_speed == chosen_.plan) return;
+    ++chosen_.simulated_plans;
+    const absl::StatusOr<double> seconds = seconds_.Of(by_speed);
+    const double gain = best_ == nearest_ ? kSame : GainOf(what_is_nearest_);
+    if (!seconds.ok() || *seconds >= (1 - gain) * best_seconds_ || !FitsMemory(problem_, by_speed)) return;
+    best_ = std::move(by_speed);
+    best_seconds_ = *seconds;
+    what_ = what_is_nearest_;
+    is_by_speed_ = true;
+  }
+
+  static double GainOf(const char* what) { return what == kParameters ? kLeastGain : 0; }
 
   const PlanningProblem& problem_;
   const SearchLimits& limits_;
@@ -155,9 +185,28 @@ class Sharding {
   Plan best_;
   double best_seconds_;
   const char* what_ = "";
+  bool is_by_speed_ = false;
+  Plan nearest_;  // of all that were tried, faster or not
+  double nearest_seconds_ = std::numeric_limits<double>::infinity();
+  const char* what_is_nearest_ = "";
 };
 
 }  // namespace
+
+bool ChooseOptimizerShares(const PlanningProblem& problem, ChosenPlan& chosen) {
+  Plan by_speed = WithOptimizerSharesBySpeed(problem, chosen.plan);
+  if (by_speed == chosen.plan) return false;
+  // Both by the same prediction, which may be another one than that by which the plan was chosen.
+  SecondsOfPlans predicted(problem);
+  chosen.simulated_plans += 2;
+  const absl::StatusOr<double> seconds = predicted.Of(by_speed), before_seconds = predicted.Of(chosen.plan);
+  if (!seconds.ok() || !before_seconds.ok() || *seconds >= (1 - kSame) * *before_seconds ||
+      !FitsMemory(problem, by_speed))
+    return false;
+  chosen.plan = std::move(by_speed);
+  chosen.step_seconds = *seconds;
+  return true;
+}
 
 void ChooseSharding(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
                     const SearchLimits& limits, ChosenPlan& chosen) {

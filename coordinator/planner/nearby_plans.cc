@@ -1,5 +1,6 @@
 // Plans that a plan is held against: those next to it, and the even split of many devices.
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/seconds_of_plan.h"
+#include "coordinator/planner/techniques/optimizer_shares.h"
 #include "runtime/base/counted.h"
 
 namespace medley {
@@ -42,11 +44,17 @@ Alternative FewerStages(const PlanningProblem& problem, int stages, const Search
 
 Alternative ShardedParameters(const PlanningProblem& problem, const Plan& plan, const SearchLimits& limits) {
   FastestPlan fastest(PlanKind::kShardedParameters, problem, limits);
-  fastest.Try(WithShardedParameters(problem, plan), "the same with parameters sharded over their holders");
+  const auto try_shares = [&](const absl::StatusOr<Plan>& sharded, const std::string& description) {
+    fastest.Try(sharded, description);
+    if (!sharded.ok()) return;
+    const Plan by_speed = WithOptimizerSharesBySpeed(problem, *sharded);
+    if (!(by_speed == *sharded)) fastest.Try(by_speed, absl::StrCat(description, ", the faster ones more"));
+  };
+  try_shares(WithShardedParameters(problem, plan), "the same with parameters sharded over their holders");
   for (const int size : problem.micro_batch_sizes) {
     if (!DividesBatch(problem, size)) continue;
-    fastest.Try(FullyShardedReplicas(problem, size),
-                absl::StrCat("fully sharded data parallel, micro-batch ", size));
+    try_shares(FullyShardedReplicas(problem, size),
+               absl::StrCat("fully sharded data parallel, micro-batch ", size));
   }
   return fastest.Take();
 }

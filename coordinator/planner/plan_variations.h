@@ -11,7 +11,7 @@ namespace medley {
 // routes have one stage, two that hold the same; as many pairs as there are. InvalidArgument: there is none, or the width cannot be cut so.
 absl::StatusOr<Plan> WithMoreTensorParallelism(const PlanningProblem& problem, const Plan& plan);
 
-// Each layer lives with all that hold it, which gather it when they need it, two layers at a time (fully sharded, ZeRO-3), and all
+// Each layer lives with all that hold it, in even shares, which gather it when they need it, two layers at a time (fully sharded, ZeRO-3), and all
 // micro-batches pass a layer before the next one. InvalidArgument: there is one route, or units are on several.
 absl::StatusOr<Plan> WithShardedParameters(const PlanningProblem& problem, const Plan& plan);
 

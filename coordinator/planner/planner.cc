@@ -86,7 +86,8 @@ absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const
                     .fitting = std::move(found.summary)};
   chosen.orders = std::move(found.orders);
   ChooseParts(problem, chosen);
-  if (ChooseShardedParameters(problem, limits, chosen)) {
+  const bool by_speed = ChooseOptimizerShares(problem, chosen);
+  if (ChooseShardedParameters(problem, limits, chosen) || by_speed) {
     chosen.lower_bound_seconds = 0;
     chosen.bound_under_1f1b_alone = false;
   }

@@ -158,7 +158,7 @@ Alternative EvenSplitOfMany(const PlanningProblem& problem, const SearchLimits& 
 //   kMoreTensorParallelism  twice as many devices a unit (WithMoreTensorParallelism).
 //   kFewerStages            the best plan whose routes have at most one stage less than its longest; none where that has one.
 //   kShardedParameters      layers live with their holders (ZeRO-3): the faster of `plan` so (WithShardedParameters) and of a route for each
-//                           device (FullyShardedReplicas) with micro-batches of any size.
+//                           device (FullyShardedReplicas) with micro-batches of any size, with even shares of the optimizer's state or by speed.
 // Takes some simulations, and planning once.
 std::vector<Alternative> NearbyPlans(const PlanningProblem& problem, const Plan& plan,
                                      const SearchLimits& limits = {});

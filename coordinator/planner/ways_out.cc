@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/chosen_order.h"
 #include "coordinator/planner/chosen_parts.h"
+#include "coordinator/planner/chosen_sharding.h"
 #include "coordinator/planner/memory_shortage.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
@@ -214,6 +215,8 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const ab
     return absl::Status(refusal.code(),
                         absl::StrCat(refusal.message(), DescribeNeeds(problem), found.unmeasured));
   }
+  best->simulated_plans = simulated_plans;
+  ChooseOptimizerShares(problem, *best);
   ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, best->plan));
   std::vector<std::string> techniques;
   if (best_degree > 1)
@@ -230,7 +233,6 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const ab
       " with one device a unit", problem.constraints.saves_memory ? " that keeps what backward needs" : "",
       " (", shortage.message(), "), so ", absl::StrJoin(techniques, ", and "), DescribeOthers(others),
       DescribeExtent(problem, best_degree, best->proven_optimal));
-  best->simulated_plans = simulated_plans;
   best->proven_optimal = false;
   best->lower_bound_seconds = 0;
   return *std::move(best);
@@ -250,6 +252,7 @@ absl::StatusOr<ChosenPlan> ChooseSaving(const PlanningProblem& problem, const Ch
     found.lower_bound_seconds = std::min(found.lower_bound_seconds, kept.lower_bound_seconds);
     return found;
   }
+  ChooseOptimizerShares(problem, found);
   ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, found.plan));
   found.fitting =
       absl::StrCat("the best plan found that saves no memory takes ", Seconds(kept.step_seconds),

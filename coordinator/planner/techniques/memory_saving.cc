@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,7 +18,7 @@
 namespace medley {
 namespace {
 
-// Weights begin with the first, which makes small numbers of them, and where these are too coarse with the
+// The greatest weight begins with the first, which makes small numbers of them, and where these are too coarse with the
 // other.
 constexpr int kStartWeights[] = {1000, kMostOptimizerWeight};
 // Each goes through all units once; few are needed unless the rooms are as good as full.
@@ -233,10 +234,9 @@ bool OptimizerSharding::Carried(const std::vector<int>& weights) const {
 // What a unit carries grows with its own weight and falls as another's grows. So if weights fit that are
 // nowhere greater than these, lowering one to the greatest that fits beside the others leaves it no less than
 // its weight among those: this ends at the greatest weights that fit, or shows that there are none.
-std::optional<std::vector<int>> OptimizerSharding::Weights(int start,
+std::optional<std::vector<int>> OptimizerSharding::Lowered(std::vector<int> weights,
                                                            const std::vector<int64_t>& rooms) const {
   const int units = static_cast<int>(plan_.units.size());
-  std::vector<int> weights(units, start);
   for (int round = 0; round < kMostRounds; ++round) {
     bool lowered = false;
     for (int u = 0; u < units; ++u) {
@@ -259,7 +259,8 @@ std::optional<std::vector<int>> OptimizerSharding::Weights(int start,
   return std::nullopt;
 }
 
-std::optional<Plan> OptimizerSharding::Fit(const std::vector<UnitSaving>& savings) {
+std::optional<Plan> OptimizerSharding::Fit(const std::vector<UnitSaving>& savings,
+                                           const std::vector<int>& wanted) {
   std::vector<int64_t> rooms;
   double room = 0;  // of all together
   for (Rank rank = 0; rank < static_cast<int>(unit_of_.size()); ++rank) {
@@ -276,8 +277,11 @@ std::optional<Plan> OptimizerSharding::Fit(const std::vector<UnitSaving>& saving
     fitting.units[u].recompute = savings[u].recompute;
     fitting.units[u].window_layers = savings[u].window_layers;
   }
+  const int64_t most = wanted.empty() ? 1 : *std::max_element(wanted.begin(), wanted.end());
   for (const int start : kStartWeights) {
-    const std::optional<std::vector<int>> weights = Weights(start, rooms);
+    std::vector<int> begin(fitting.units.size(), start);
+    for (size_t u = 0; u < wanted.size(); ++u) begin[u] = static_cast<int>(start * wanted[u] / most);
+    const std::optional<std::vector<int>> weights = Lowered(std::move(begin), rooms);
     if (!weights) continue;
     int divisor = 0;
     for (size_t u = 0; u < fitting.units.size(); ++u) {

@@ -61,8 +61,8 @@ inline bool CopiesAreMeasured(const DeviceCost& device) {
 }
 
 // Shares the optimizer's state of a plan, whichever of its units recompute what: evenly among the units that
-// hold the same parameters, but that each has no more than its devices have room for, and the others what
-// that leaves. One plan can ask for many such weights.
+// hold the same parameters, or by given weights, but that each has no more than its devices have room for, and the
+// others what that leaves. One plan can ask for many such weights.
 class OptimizerSharding {
  public:
   // `plan` is valid but for its memory, and `problem` outlives this.
@@ -77,9 +77,10 @@ class OptimizerSharding {
 
   // The plan with its units saving so (parallel to them) and weights with which all ranks fit their
   // devices, by the same memory model as every plan; none: there are no such weights. The weights are the
-  // greatest that fit of those that are nowhere greater than even ones; that of a unit with nothing to share
-  // is 1. Units whose layers live in host memory are taken to fit with all of their state.
-  std::optional<Plan> Fit(const std::vector<UnitSaving>& savings);
+  // greatest that fit of those that are nowhere greater than `wanted`, each positive and parallel to the units, or, where it
+  // is empty, than even ones; that of a unit with nothing to share is 1. Units whose layers live in host memory are taken to
+  // fit with all of their state.
+  std::optional<Plan> Fit(const std::vector<UnitSaving>& savings, const std::vector<int>& wanted = {});
 
  private:
   struct SharedSlice {
@@ -91,7 +92,7 @@ class OptimizerSharding {
   int64_t Load(Rank rank, const std::vector<int>& weights) const;
   bool Exceeds(int unit, const std::vector<int>& weights, const std::vector<int64_t>& rooms) const;
   bool Carried(const std::vector<int>& weights) const;
-  std::optional<std::vector<int>> Weights(int start, const std::vector<int64_t>& rooms) const;
+  std::optional<std::vector<int>> Lowered(std::vector<int> weights, const std::vector<int64_t>& rooms) const;
 
   const PlanningProblem& problem_;
   Plan plan_;
