@@ -232,11 +232,7 @@ AttemptEnd Measurement::MeasureFasterShares(const MeasurementRequest& request,
       return end;
     }
   }
-  if (missing->empty()) return {};
-  absl::StatusOr<Cluster> cluster = Known(request);
-  if (!cluster.ok()) return Failed(cluster.status());
-  known = *std::move(cluster);
-  return {};
+  return missing->empty() ? AttemptEnd{} : Known(request, known);
 }
 
 AttemptEnd Measurement::ProfileShare(const MeasurementRequest& request, const MissingProfile& what,
