@@ -145,7 +145,8 @@ std::string FormatKinds(const v1::PlanReport& report, size_t columns) {
 std::string FormatHelps(const v1::PlanReport& report, size_t columns) {
   if (!report.compared()) return "";
   if (report.helpful_changes().empty())
-    return "\nNeither faster links nor more memory would make steps shorter by half a per cent.\n";
+    return "\nNeither faster links nor anything else that was tried would make steps shorter by half a per "
+           "cent.\n";
   Rows rows = {{"WOULD HELP", "STEP", "LESS", "WITH"}};
   for (const v1::HelpfulChange& change : report.helpful_changes()) {
     const double seconds = change.predicted_step_seconds();

@@ -478,6 +478,8 @@ absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, co
     }
   }
   explanation.helps = WhatHelps(problem, plan, limits);
+  if (problem.devices.size() > kMostPlannedAnew)
+    explanation.helps_not_tried = "not tried of so many devices: more memory";
   return explanation;
 }
 

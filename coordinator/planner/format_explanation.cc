@@ -51,6 +51,8 @@ std::string FormatExplanation(const Explanation& explanation) {
   if (!explanation.reductions.empty()) AppendWrapped("Reductions  ", "  ", explanation.reductions, out);
   if (!explanation.exchanges.empty()) AppendWrapped("Exchanges   ", "  ", explanation.exchanges, out);
   if (!explanation.messages.empty()) AppendWrapped("Messages    ", "  ", explanation.messages, out);
+  if (!explanation.helps_not_tried.empty())
+    AppendWrapped("Would help  ", "  ", explanation.helps_not_tried, out);
   absl::StrAppendFormat(&out, "Bubble      %.1f %% of the time of the devices in use\n\n",
                         100 * explanation.bubble_share);
   absl::StrAppendFormat(&out, "%-24s %-16s %6s %8s %13s %12s %12s\n", "device", "kind", "busy", "blocks",

@@ -151,7 +151,8 @@ TEST_CASE("many devices share parameters, too, where larger micro-batches fit so
   whole.shards_optimizer = true;
   Bytes needed;
   RankMemories memories(*sharded, problem.shape);
-  for (Rank rank = 0; rank < RankCount(*sharded); ++rank) needed = std::max(needed, memories.Of(rank).total());
+  for (Rank rank = 0; rank < RankCount(*sharded); ++rank)
+    needed = std::max(needed, memories.Of(rank).total());
   REQUIRE(RankMemories(whole, problem.shape).Of(0).total() > needed);
   for (DeviceCost& device : problem.devices) device.room.memory = needed;
   const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
@@ -229,6 +230,26 @@ TEST_CASE(
     PlanningProblem one_stage = problem;
     one_stage.constraints.max_stages = 1;
     CHECK(ConstraintObjection(one_stage, TwoPipelines()) == "constraints.max_stages allows 1, and it has 2");
+  }
+}
+
+TEST_CASE("what more memory would bring is not tried of very many devices, and an explanation says so") {
+  // One device has it all: no two routes can share one sequence.
+  Plan alone;
+  alone.units.push_back({{"h0/0"}, {{0, 6}}});
+  alone.routes.push_back({{0}, 1, 1});
+  for (const int hosts : {9, 1025}) {
+    PlanningProblem problem = Hosts(hosts);
+    problem.shape.global_batch_sequences = 1;
+    const absl::StatusOr<Explanation> explanation = ExplainAndCompare(problem, alone);
+    REQUIRE(explanation.status().ToString() == "OK");
+    INFO(problem.devices.size() << " devices");
+    const bool says_so = problem.devices.size() > 2048;
+    CHECK(explanation->helps_not_tried == (says_so ? "not tried of so many devices: more memory" : ""));
+    const bool is_shown =
+        FormatExplanation(*explanation).find("Would help  not tried of so many devices: more memory\n") !=
+        std::string::npos;
+    CHECK(is_shown == says_so);
   }
 }
 

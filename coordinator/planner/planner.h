@@ -213,6 +213,8 @@ struct Explanation {
     bool planned_anew = false;  // false: of the same plan
   };
   std::vector<Help> helps;  // what helps most first
+  // What else might help, but was not tried, and why, for people; empty: nothing.
+  std::string helps_not_tried;
 };
 
 // Why `plan` (chosen or pinned) is as fast as it is; `rejected` is left empty. Takes one simulation.

@@ -18,8 +18,6 @@ namespace {
 constexpr double kTimes = 2;
 constexpr double kLeastHelp = 0.005;
 constexpr size_t kMostShown = 5;
-// Planning for more takes ten seconds and more each time.
-constexpr size_t kMostPlannedAnew = 2048;
 
 // Everything but the latency takes less time.
 void SpeedUp(LinkModel& model) {
