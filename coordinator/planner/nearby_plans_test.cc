@@ -233,6 +233,55 @@ TEST_CASE(
   }
 }
 
+std::vector<Explanation::Help> HelpsOf(const PlanningProblem& problem, const Plan& plan) {
+  const absl::StatusOr<Explanation> explanation = ExplainAndCompare(problem, plan);
+  REQUIRE(explanation.status().ToString() == "OK");
+  return explanation->helps;
+}
+
+LinkCost Rate(double bytes_per_second) {
+  return {LinkModel::Line(0, bytes_per_second), LinkModel::Line(0, bytes_per_second)};
+}
+
+TEST_CASE("what would help is the way between two sites, or what joins hosts at each of them") {
+  // Two pipelines, each from the north to the south; a message takes 40 s by a link of 100 bytes a second, if it goes alone.
+  PlanningProblem problem = OnDevices(Hosts(4), {0, 2, 4, 6});
+  problem.site_names = {"south", "north"};
+  for (const int d : {0, 1}) problem.devices[d].site = 1;
+  Plan plan;
+  for (int route = 0; route < 2; ++route) {
+    plan.units.push_back({{problem.devices[route].name}, {{0, 3}}});
+    plan.units.push_back({{problem.devices[route + 2].name}, {{3, 6}}});
+    plan.routes.push_back({{2 * route, 2 * route + 1}, 12, 1});
+  }
+  const LinkCost slow = Rate(1e2), quick = Rate(1e7);
+  problem.links = DeviceLinks({0, 0, 1, 1}, {0, 1, 2, 3}, 2);
+  for (LinkCost& cost : problem.links.each()) cost = quick;
+  problem.links.SetBetweenHosts(0, 1, slow);
+  // All but 12 s of each micro-batch are messages, which go side by side by a way that gets twice as fast, too.
+  const std::vector<Explanation::Help> between = HelpsOf(problem, plan);
+  REQUIRE(!between.empty());
+  CHECK(between[0].change == "twice the rate of links between north and south");
+  CHECK_FALSE(between[0].planned_anew);
+  CHECK(between[0].step_seconds < 0.7 * *PredictStepSeconds(problem, plan));
+  // Gradients of each stage are summed at one site.
+  for (LinkCost& cost : problem.links.each()) cost = slow;
+  problem.links.SetBetweenHosts(0, 1, quick);
+  const std::vector<Explanation::Help> within = HelpsOf(problem, plan);
+  REQUIRE(!within.empty());
+  CHECK(within[0].change == "twice the rate of links between alike of different hosts at one site");
+  for (const Explanation::Help& help : within) CHECK_THAT(help.change, !Catch::Contains("north"));
+  // Of devices that reach all others alike, wherever these are, one pipeline crosses and sums nothing at one site.
+  problem.links = DeviceLinks({0, 0, 0, 0}, {0, 1, 2, 3}, 1);
+  problem.links.SetBetweenHosts(0, 0, slow);
+  plan.units.resize(2);
+  plan.routes = {{{0, 1}, 24, 1}};
+  const std::vector<Explanation::Help> alike = HelpsOf(problem, plan);
+  REQUIRE(!alike.empty());
+  CHECK(alike[0].change == "twice the rate of links between north and south");
+  for (const Explanation::Help& help : alike) CHECK_THAT(help.change, !Catch::Contains("at one site"));
+}
+
 TEST_CASE("what more memory would bring is not tried of very many devices, and an explanation says so") {
   // One device has it all: no two routes can share one sequence.
   Plan alone;
@@ -255,20 +304,15 @@ TEST_CASE("what more memory would bring is not tried of very many devices, and a
 
 TEST_CASE("what would help is the slow link, the short memory, or nothing") {
   PlanningProblem problem = Hosts(2);
-  const auto helps = [&](const Plan& plan) {
-    const absl::StatusOr<Explanation> explanation = ExplainAndCompare(problem, plan);
-    REQUIRE(explanation.status().ToString() == "OK");
-    return explanation->helps;
-  };
   // Nothing takes time but passes.
   const double infinite = std::numeric_limits<double>::infinity();
   for (LinkCost& cost : problem.links.each())
     cost = {LinkModel::Line(0, infinite), LinkModel::Line(0, infinite)};
-  CHECK(helps(ChoosePlan(problem)->plan).empty());
+  CHECK(HelpsOf(problem, ChoosePlan(problem)->plan).empty());
   // Gradients of each stage are summed between hosts.
   const LinkModel slow = LinkModel::Line(0, 1e4);
   problem.links.SetBetweenHosts(0, 0, {slow, slow});
-  const std::vector<Explanation::Help> links = helps(TwoPipelines());
+  const std::vector<Explanation::Help> links = HelpsOf(problem, TwoPipelines());
   REQUIRE(!links.empty());
   CHECK(links[0].change == "twice the rate of links between alike of different hosts");
   CHECK(!links[0].planned_anew);
@@ -286,7 +330,7 @@ TEST_CASE("what would help is the slow link, the short memory, or nothing") {
   alone.routes.push_back({{0}, 4, 1});
   const RankMemory small = MemoryOfRank(alone, 0, problem.shape);
   problem.devices[0].room.memory = small.total() + KiB(1);
-  const std::vector<Explanation::Help> memory = helps(ChoosePlan(problem)->plan);
+  const std::vector<Explanation::Help> memory = HelpsOf(problem, ChoosePlan(problem)->plan);
   REQUIRE(memory.size() == 1);
   CHECK(memory[0].change == "twice the memory of alike");
   CHECK(memory[0].planned_anew);

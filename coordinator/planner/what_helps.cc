@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +17,8 @@ namespace {
 constexpr double kTimes = 2;
 constexpr double kLeastHelp = 0.005;
 constexpr size_t kMostShown = 5;
+// Of more sites the links between all of them are one sort: there are too many pairs to predict the plan for each.
+constexpr size_t kMostSites = 4;
 
 // Everything but the latency takes less time.
 void SpeedUp(LinkModel& model) {
@@ -26,12 +27,35 @@ void SpeedUp(LinkModel& model) {
     point.seconds = latency_seconds + (point.seconds - latency_seconds) / kTimes;
 }
 
+// The ways out of sites and the cards of hosts, which carry what their fastest links do, get faster with these.
+void SpeedUp(const std::vector<LinkedDevices>& links, PlanningProblem& problem) {
+  for (const LinkedDevices& link : links) {
+    LinkCost& cost = problem.links.Mutable(link.a, link.b);
+    SpeedUp(cost.transfer);
+    SpeedUp(cost.exchange);
+  }
+}
+
+// No two devices of different sites have an end together, so that links between sites can be changed by themselves.
+PlanningProblem WithSitesApart(PlanningProblem problem) {
+  std::vector<int> sites;
+  for (const DeviceCost& device : problem.devices) sites.push_back(device.site);
+  problem.links = problem.links.Apart(sites);
+  return problem;
+}
+
+std::string Ends(std::string a, std::string b) {
+  if (b < a) std::swap(a, b);
+  return a == b ? a : absl::StrCat(a, " and ", b);
+}
+
 class Helps {
  public:
   Helps(const PlanningProblem& problem, const Plan& plan, const SearchLimits& limits)
-      : problem_(problem), plan_(plan), limits_(limits) {
+      : problem_(WithSitesApart(problem)), plan_(plan), limits_(limits) {
     std::set<std::string> known;
     for (const DeviceCost& device : problem.devices) {
+      sites_.insert(device.site);
       if (known.insert(device.kind).second) kinds_.push_back(device.kind);
     }
   }
@@ -52,25 +76,29 @@ class Helps {
 
  private:
   void LookAtLinks() {
-    // Devices of the same two kinds are joined alike, or nearly so.
-    std::map<std::tuple<std::string, std::string, bool>, std::vector<LinkedDevices>> sorts;
-    for (const LinkedDevices& link : KindsOfLinks(problem_)) {
-      const std::string &a = problem_.devices[link.a].kind, &b = problem_.devices[link.b].kind;
-      sorts[{std::min(a, b), std::max(a, b), link.within_host}].push_back(link);
-    }
+    std::map<std::string, std::vector<LinkedDevices>> sorts;
+    for (const LinkedDevices& link : KindsOfLinks(problem_)) sorts[SortOf(link)].push_back(link);
     for (const auto& [sort, links] : sorts) {
-      const auto& [a, b, within] = sort;
-      const std::string ends = a == b ? a : absl::StrCat(a, " and ", b);
-      Try(absl::StrCat("twice the rate of links between ", ends,
-                       within ? " of one host" : " of different hosts"),
-          [&links = links](PlanningProblem& problem) {
-            for (const LinkedDevices& link : links) {
-              LinkCost& cost = problem.links.Mutable(link.a, link.b);
-              SpeedUp(cost.transfer);
-              SpeedUp(cost.exchange);
-            }
-          });
+      Try(absl::StrCat("twice the rate of links between ", sort),
+          [&links = links](PlanningProblem& problem) { SpeedUp(links, problem); });
     }
+  }
+
+  // What they join, for people. What goes between two sites shares the ways out of these; at one site devices of the same two kinds
+  // are joined alike, or nearly so.
+  std::string SortOf(const LinkedDevices& link) const {
+    const DeviceCost &a = problem_.devices[link.a], &b = problem_.devices[link.b];
+    if (link.within_host) return absl::StrCat(Ends(a.kind, b.kind), " of one host");
+    if (a.site == b.site)
+      return absl::StrCat(Ends(a.kind, b.kind), " of different hosts",
+                          sites_.size() > 1 ? " at one site" : "");
+    return sites_.size() > kMostSites ? "different sites" : Ends(NameOfSite(a.site), NameOfSite(b.site));
+  }
+
+  std::string NameOfSite(int site) const {
+    const std::vector<std::string>& names = problem_.site_names;
+    const bool has_name = static_cast<size_t>(site) < names.size() && !names[site].empty();
+    return has_name ? names[site] : "the unnamed site";
   }
 
   void LookAtCards() {
@@ -148,10 +176,11 @@ class Helps {
 
   bool IsHelp(double seconds) const { return seconds <= (1 - kLeastHelp) * step_seconds_; }
 
-  const PlanningProblem& problem_;
+  const PlanningProblem problem_;
   const Plan& plan_;
   const SearchLimits& limits_;
   std::vector<std::string> kinds_;
+  std::set<int> sites_;
   double step_seconds_ = 0;
   std::vector<Explanation::Help> helps_;
 };

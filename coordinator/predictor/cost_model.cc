@@ -95,6 +95,7 @@ PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>
   PlanningProblem result{.shape = problem.shape,
                          .precision = problem.precision,
                          .micro_batch_sizes = problem.micro_batch_sizes,
+                         .site_names = problem.site_names,
                          .links = problem.links.Among(devices),
                          .constraints = problem.constraints,
                          .forced_all_reduce = problem.forced_all_reduce,

@@ -111,6 +111,8 @@ struct PlanningProblem {
   // Ascending; the planner chooses among those that divide the global batch.
   std::vector<int> micro_batch_sizes;
   std::vector<DeviceCost> devices;
+  // By DeviceCost::site, for people. An empty one, or none: the site has no name.
+  std::vector<std::string> site_names;
   DeviceLinks links;
   PlanConstraints constraints;
   // How gradients are summed, if not by what the links predict to be fastest, and as what they travel.

@@ -1,5 +1,6 @@
 #include "coordinator/predictor/device_links.h"
 
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -31,25 +32,44 @@ bool DeviceLinks::Interchangeable(int a, int b) const {
 }
 
 DeviceLinks DeviceLinks::Among(const std::vector<int>& devices) const {
-  DeviceLinks links;
-  std::vector<int> number(ends_, -1), ends;
+  std::vector<int> number(ends_, -1), ends, end_of_device, host_of_device;
   for (const int d : devices) {
     int& end = number[EndOf(d)];
     if (end < 0) {
       end = static_cast<int>(ends.size());
       ends.push_back(EndOf(d));
     }
-    links.end_of_device_.push_back(end);
-    if (!host_of_device_.empty()) links.host_of_device_.push_back(host_of_device_[d]);
+    end_of_device.push_back(end);
+    if (!host_of_device_.empty()) host_of_device.push_back(host_of_device_[d]);
   }
-  links.ends_ = static_cast<int>(ends.size());
-  const size_t square = ends.size() * ends.size();
+  return WithEnds(ends, std::move(end_of_device), std::move(host_of_device));
+}
+
+DeviceLinks DeviceLinks::Apart(const std::vector<int>& part_of_device) const {
+  std::map<std::pair<int, int>, int> numbers;  // by end and part
+  std::vector<int> ends, end_of_device;
+  for (int d = 0; d < devices(); ++d) {
+    const auto [number, is_new] =
+        numbers.try_emplace({EndOf(d), part_of_device[d]}, static_cast<int>(ends.size()));
+    if (is_new) ends.push_back(EndOf(d));
+    end_of_device.push_back(number->second);
+  }
+  return WithEnds(ends, std::move(end_of_device), host_of_device_);
+}
+
+DeviceLinks DeviceLinks::WithEnds(const std::vector<int>& known_as, std::vector<int> end_of_device,
+                                  std::vector<int> host_of_device) const {
+  DeviceLinks links;
+  links.ends_ = static_cast<int>(known_as.size());
+  links.end_of_device_ = std::move(end_of_device);
+  links.host_of_device_ = std::move(host_of_device);
+  const size_t count = known_as.size(), square = count * count;
   links.costs_.resize(host_of_device_.empty() ? square : 2 * square);
-  for (size_t a = 0; a < ends.size(); ++a) {
-    for (size_t b = a; b < ends.size(); ++b) {
-      const size_t at = a * ends.size() + b;
-      links.costs_[at] = costs_[At(ends[a], ends[b])];
-      if (!host_of_device_.empty()) links.costs_[square + at] = costs_[ends_ * ends_ + At(ends[a], ends[b])];
+  for (size_t a = 0; a < count; ++a) {
+    for (size_t b = a; b < count; ++b) {
+      const int at = At(known_as[a], known_as[b]);
+      links.costs_[a * count + b] = costs_[at];
+      if (!host_of_device_.empty()) links.costs_[square + a * count + b] = costs_[ends_ * ends_ + at];
     }
   }
   return links;

@@ -36,8 +36,14 @@ class DeviceLinks {
   bool Interchangeable(int a, int b) const;
   // Of these devices alone, in this order.
   DeviceLinks Among(const std::vector<int>& devices) const;
+  // The same links, where devices of one end have an end together only if they are of one part, so that links of a part can be changed
+  // by themselves. `part_of_device`: of each device, any numbers.
+  DeviceLinks Apart(const std::vector<int>& part_of_device) const;
 
  private:
+  // With other ends; `known_as`: of each of these, which it was here.
+  DeviceLinks WithEnds(const std::vector<int>& known_as, std::vector<int> end_of_device,
+                       std::vector<int> host_of_device) const;
   int At(int end_a, int end_b) const { return end_a < end_b ? end_a * ends_ + end_b : end_b * ends_ + end_a; }
   int IndexOf(int a, int b) const {
     const bool within = !host_of_device_.empty() && host_of_device_[a] == host_of_device_[b];

@@ -258,16 +258,19 @@ void SetHostMemory(const std::vector<AllowedDevice>& devices, std::vector<Device
 }
 
 // By host the most that one of its nodes says, and a number for each site.
-void SetNetwork(const std::vector<AllowedDevice>& devices, std::vector<DeviceCost>& costs) {
+void SetNetwork(const std::vector<AllowedDevice>& devices, PlanningProblem& problem) {
   std::map<int, int> cards;
   std::map<std::string, int> sites;
   for (size_t d = 0; d < devices.size(); ++d) {
     const ClusterNode& node = *devices[d].node;
-    int& most = cards[costs[d].host];
+    DeviceCost& cost = problem.devices[d];
+    int& most = cards[cost.host];
     most = std::max(most, node.network_cards);
-    costs[d].site = sites.emplace(node.site, static_cast<int>(sites.size())).first->second;
+    const auto [site, is_new] = sites.emplace(node.site, static_cast<int>(sites.size()));
+    if (is_new) problem.site_names.push_back(node.site);
+    cost.site = site->second;
   }
-  for (DeviceCost& cost : costs) cost.network_cards = cards[cost.host];
+  for (DeviceCost& cost : problem.devices) cost.network_cards = cards[cost.host];
 }
 
 // Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner.
@@ -391,7 +394,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
     problem.devices[d].host = hosts.emplace(cores[d].host, static_cast<int>(hosts.size())).first->second;
   }
   SetHostMemory(devices, problem.devices);
-  SetNetwork(devices, problem.devices);
+  SetNetwork(devices, problem);
   if (!constraints.plan) AddSharesToChooseFrom(devices, spec, cluster, problem);
   if (missing == Missing::kRefused) {
     std::vector<MissingProfile> profiles = MissingOf(devices, sizes, spec, pinned, cluster);

@@ -112,6 +112,7 @@ TEST_CASE("devices have their host's network cards, and a site") {
   CHECK(problem->devices[3].network_cards == 0);
   CHECK(problem->devices[0].site == problem->devices[2].site);
   CHECK(problem->devices[0].site != problem->devices[3].site);
+  CHECK(problem->site_names == std::vector<std::string>{"", "south"});
 }
 
 TEST_CASE("a problem has each device's own times, memory, processor and links") {
