@@ -208,8 +208,8 @@ struct Explanation {
   std::vector<Rejected> rejected;  // best plan of each other kind; step_seconds 0 if none fits
   // A change of the cluster that would make steps shorter.
   struct Help {
-    std::string change;         // "twice the memory of A100"
-    double step_seconds = 0;    // then
+    std::string change;       // "twice the memory of A100", "twice the rate of links between north and south"
+    double step_seconds = 0;  // then
     bool planned_anew = false;  // false: of the same plan
   };
   std::vector<Help> helps;  // what helps most first

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/planner/host_pairs.h"
 #include "coordinator/planner/seconds_of_plan.h"
 #include "coordinator/predictor/predict.h"
 
@@ -19,6 +21,12 @@ constexpr double kLeastHelp = 0.005;
 constexpr size_t kMostShown = 5;
 // Of more sites the links between all of them are one sort: there are too many pairs to predict the plan for each.
 constexpr size_t kMostSites = 4;
+// Pairs of hosts are looked at where hosts and devices in use are few; of those the few that the plan takes longest between, for what
+// one pair alone holds up waits there.
+constexpr size_t kMostHosts = 16, kMostPairs = 4;
+constexpr int kMostRanks = 256;
+// A pair of hosts is told that alone brings such a part of what all links of a sort do.
+constexpr double kNearlyAll = 0.5;
 
 // Everything but the latency takes less time.
 void SpeedUp(LinkModel& model) {
@@ -44,6 +52,22 @@ PlanningProblem WithSitesApart(PlanningProblem problem) {
   return problem;
 }
 
+// By site, of messages and of sums, the fastest link that leaves it: what its way out carries.
+std::map<int, std::pair<double, double>> WaysOut(const PlanningProblem& problem) {
+  std::map<int, std::pair<double, double>> ways;
+  for (const LinkedDevices& link : KindsOfLinks(problem)) {
+    const int a = problem.devices[link.a].site, b = problem.devices[link.b].site;
+    if (a == b) continue;
+    const LinkCost& cost = problem.links.Between(link.a, link.b);
+    for (const int site : {a, b}) {
+      auto& [sending, summing] = ways[site];
+      sending = std::max(sending, cost.transfer.BytesPerSecond());
+      summing = std::max(summing, cost.exchange.BytesPerSecond());
+    }
+  }
+  return ways;
+}
+
 std::string Ends(std::string a, std::string b) {
   if (b < a) std::swap(a, b);
   return a == b ? a : absl::StrCat(a, " and ", b);
@@ -65,6 +89,7 @@ class Helps {
     if (!now.ok()) return {};
     step_seconds_ = *now;
     LookAtLinks();
+    LookAtPairsOfHosts();
     LookAtCards();
     LookAtCopies();
     LookAtMemory();
@@ -79,9 +104,71 @@ class Helps {
     std::map<std::string, std::vector<LinkedDevices>> sorts;
     for (const LinkedDevices& link : KindsOfLinks(problem_)) sorts[SortOf(link)].push_back(link);
     for (const auto& [sort, links] : sorts) {
-      Try(absl::StrCat("twice the rate of links between ", sort),
-          [&links = links](PlanningProblem& problem) { SpeedUp(links, problem); });
+      gain_seconds_[sort] = Try(absl::StrCat("twice the rate of links between ", sort),
+                                [&links = links](PlanningProblem& problem) { SpeedUp(links, problem); });
     }
+  }
+
+  void LookAtPairsOfHosts() {
+    std::set<int> hosts;
+    for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) hosts.insert(HostOf(problem_, d));
+    // Of two hosts the sort says it all.
+    if (hosts.size() < 3 || hosts.size() > kMostHosts || RankCount(plan_) > kMostRanks) return;
+    if (std::all_of(gain_seconds_.begin(), gain_seconds_.end(),
+                    [](const auto& of) { return of.second == 0; }))
+      return;
+    size_t tried = 0;
+    for (const HostPair& pair : HostPairsInUse(problem_, plan_)) {
+      if (tried == kMostPairs) return;
+      if (TryPair(pair)) ++tried;
+    }
+  }
+
+  // False: it cannot bring as much as to be told, whatever the plan then takes.
+  bool TryPair(const HostPair& pair) {
+    if (limits_.stopped()) return false;
+    std::vector<int> part;
+    for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
+      const int host = HostOf(problem_, d);
+      part.push_back(host == pair.a ? 1 : host == pair.b ? 2 : 0);
+    }
+    PlanningProblem apart = problem_;
+    apart.links = problem_.links.Apart(part);
+    std::vector<LinkedDevices> links;
+    double sort_gain_seconds = 0;  // of that which brings most
+    for (const LinkedDevices& link : KindsOfLinks(apart)) {
+      if (std::minmax({part[link.a], part[link.b]}) != std::pair(1, 2)) continue;
+      links.push_back(link);
+      sort_gain_seconds = std::max(sort_gain_seconds, gain_seconds_[SortOf(link)]);
+    }
+    if (sort_gain_seconds == 0) return false;
+    PlanningProblem faster = apart;
+    SpeedUp(links, faster);
+    // What leaves a site goes by a way that all share: two hosts by themselves get no link that is faster than it.
+    if (WaysOut(faster) != WaysOut(apart)) return false;
+    const absl::StatusOr<double> seconds = SecondsOfPlans(faster).Of(plan_);
+    const auto is_nearly_all = [&](double now_seconds) {
+      return now_seconds - *seconds >= kNearlyAll * sort_gain_seconds;
+    };
+    if (!seconds.ok() || !IsHelp(*seconds) || !is_nearly_all(step_seconds_)) return true;
+    // Of many devices, hosts that are told apart may be predicted otherwise without being any faster.
+    const absl::StatusOr<double> apart_seconds = SecondsOfPlans(apart).Of(plan_);
+    if (apart_seconds.ok() && is_nearly_all(*apart_seconds)) {
+      helps_.push_back({absl::StrCat("twice the rate of links between ",
+                                     Ends(NameOfHost(pair.a), NameOfHost(pair.b)), " alone"),
+                        *seconds, false});
+    }
+    return true;
+  }
+
+  // By its nodes, whose names those of devices begin with.
+  std::string NameOfHost(int host) const {
+    std::set<std::string> nodes;
+    for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
+      const std::string& name = problem_.devices[d].name;
+      if (HostOf(problem_, d) == host) nodes.insert(name.substr(0, name.find('/')));
+    }
+    return absl::StrJoin(nodes, "+");
   }
 
   // What they join, for people. What goes between two sites shares the ways out of these; at one site devices of the same two kinds
@@ -166,12 +253,15 @@ class Helps {
     return *seconds;
   }
 
-  void Try(std::string change, const std::function<void(PlanningProblem&)>& make) {
-    if (limits_.stopped()) return;
+  // How much shorter steps are then; 0: it is no help.
+  double Try(std::string change, const std::function<void(PlanningProblem&)>& make) {
+    if (limits_.stopped()) return 0;
     PlanningProblem changed = problem_;
     make(changed);
     const absl::StatusOr<double> seconds = SecondsOfPlans(changed).Of(plan_);
-    if (seconds.ok() && IsHelp(*seconds)) helps_.push_back({std::move(change), *seconds, false});
+    if (!seconds.ok() || !IsHelp(*seconds)) return 0;
+    helps_.push_back({std::move(change), *seconds, false});
+    return step_seconds_ - *seconds;
   }
 
   bool IsHelp(double seconds) const { return seconds <= (1 - kLeastHelp) * step_seconds_; }
@@ -182,6 +272,7 @@ class Helps {
   std::vector<std::string> kinds_;
   std::set<int> sites_;
   double step_seconds_ = 0;
+  std::map<std::string, double> gain_seconds_;  // of each sort of links; 0: they are no help
   std::vector<Explanation::Help> helps_;
 };
 
