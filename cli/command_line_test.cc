@@ -768,9 +768,9 @@ TEST_CASE("data sheets are found where they are, for what is added alone, unless
   const Outcome added = AskWhatIfOffline({"--add", "kind=L4,count=2", "--output", "json"});
   CAPTURE(added.err);
   REQUIRE(added.code == 0);
+  const json report = json::parse(added.out);
   bool has_l4 = false;
-  for (const json& device : json::parse(added.out)["changed"]["devices"])
-    has_l4 = has_l4 || device["kind"] == "L4-24";
+  for (const json& device : report["changed"]["devices"]) has_l4 = has_l4 || device["kind"] == "L4-24";
   CHECK(has_l4);
   CHECK_THAT(AskWhatIfOffline({"--add", "kind=A100,count=2"}).err,
              Catch::Contains("\"A100\" may be A100-40, A100-80; name one of them"));

@@ -86,7 +86,11 @@ struct Site {
       times.set_spread(0.01);
     }
     event.mutable_profile()->set_device_kind(node == "b" ? "slow" : "fast");
-    event.mutable_profile()->set_has_own_memory(own_memory);
+    if (own_memory) {
+      event.mutable_profile()->set_has_own_memory(true);
+      event.mutable_profile()->set_fetch_bytes_per_second(1e10);
+      event.mutable_profile()->set_store_bytes_per_second(1e10);
+    }
     if (task.has_share() && !share_status.ok()) return share_status;
     worker.Say(event);
     return absl::OkStatus();
