@@ -104,8 +104,8 @@ class Planning {
     if (!found_any() && stopped())
       return absl::CancelledError("planning was stopped before it had found a plan");
     if (!found_any()) {
-      return absl::ResourceExhaustedError(absl::StrCat("planning by classes found no plan of ",
-                                                       Counted(problem_.devices.size(), "device"), " that fits"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "planning by classes found no plan of ", Counted(problem_.devices.size(), "device"), " that fits"));
     }
     best_.named_step_seconds = best_.step_seconds;
     if (problem_.constraints.synthesised_orders) {
