@@ -45,12 +45,6 @@ std::optional<AllowedDevice> FirstOfKind(const std::string& kind, const Cluster&
   return std::nullopt;
 }
 
-std::set<std::string> SitesOf(const Cluster& cluster) {
-  std::set<std::string> sites;
-  for (const ClusterNode& node : cluster.nodes) sites.insert(node.site);
-  return sites;
-}
-
 // "new" of "new-12".
 bool IsOfGroup(const std::string& node, const std::string& group) {
   if (!absl::StartsWith(node, group + "-") || node.size() == group.size() + 1) return false;

@@ -78,9 +78,8 @@ class FindingLinks {
     const AllowedDevice &a = devices_[first], &b = devices_[second];
     const auto found = named_.find(std::minmax(a.name, b.name));
     if (found != named_.end()) return found->second->cost;
-    const LinkLevel level = host_of_device_[first] == host_of_device_[second] ? LinkLevel::kNode
-                            : a.node->site == b.node->site                    ? LinkLevel::kSite
-                                                                              : LinkLevel::kSites;
+    const LinkLevel level =
+        LevelBetween(host_of_device_[first] == host_of_device_[second], a.node->site, b.node->site);
     const ClusterLinkClass::End a_end{a.device->kind, a.node->site}, b_end{b.device->kind, b.node->site};
     for (auto link = cluster_.link_classes.rbegin(); link != cluster_.link_classes.rend(); ++link) {
       if (link->level == level && link->Joins(a_end, b_end)) return link->cost;

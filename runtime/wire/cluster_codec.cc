@@ -292,12 +292,6 @@ void AddNodes(const v1::NodeGroup& group, const PriceByKind& prices, std::vector
 
 namespace {
 
-std::set<std::string> SitesOf(const std::vector<ClusterNode>& nodes) {
-  std::set<std::string> sites;
-  for (const ClusterNode& node : nodes) sites.insert(node.site);
-  return sites;
-}
-
 // `sites`: those of the nodes.
 absl::Status CheckSites(const v1::LinkClass& link, const std::set<std::string>& sites) {
   const auto refuse = [](const char* field, const std::string& site, const std::string& why) {
@@ -352,7 +346,7 @@ absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
     return absl::InvalidArgumentError(
         "nodes: there are none, and no node_groups; at least one of either is needed");
   for (const v1::NodeGroup& group : cluster.node_groups()) AddNodes(group, prices, decoded.nodes);
-  const std::set<std::string> sites = SitesOf(decoded.nodes);
+  const std::set<std::string> sites = SitesOf(decoded);
   for (int i = 0; i < cluster.link_classes_size(); ++i) {
     const std::string field = absl::StrCat("link_classes[", i, "]");
     if (const absl::Status named = CheckSites(cluster.link_classes(i), sites); !named.ok())
@@ -391,7 +385,7 @@ v1::ClusterSpec EncodeCluster(const Cluster& cluster) {
   }
   for (const DeviceProfile& profile : cluster.profiles) *encoded.add_profiles() = EncodeProfile(profile);
   for (const ClusterLink& link : cluster.links) *encoded.add_links() = EncodeLink(link);
-  const std::set<std::string> sites = SitesOf(cluster.nodes);
+  const std::set<std::string> sites = SitesOf(cluster);
   const auto is_there = [&](const std::optional<std::string>& site) {
     return !site || sites.contains(*site);
   };

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,10 @@ struct ClusterLink {
 
 // Which devices a link joins: of one machine, of two of one site, of different sites.
 enum class LinkLevel : uint8_t { kNode, kSite, kSites };
+// Of devices whose nodes are at such sites.
+inline LinkLevel LevelBetween(bool on_one_machine, std::string_view a_site, std::string_view b_site) {
+  return on_one_machine ? LinkLevel::kNode : a_site == b_site ? LinkLevel::kSite : LinkLevel::kSites;
+}
 
 // Links that are alike: between devices of two kinds (empty: any) and, of level kSites alone, at two sites (none: any), in either order.
 struct ClusterLinkClass {
@@ -86,5 +91,12 @@ struct Cluster {
   std::vector<HostSlowdown> slowdowns;
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
+
+// Those of its nodes; "" is that of nodes which say none.
+inline std::set<std::string> SitesOf(const Cluster& cluster) {
+  std::set<std::string> sites;
+  for (const ClusterNode& node : cluster.nodes) sites.insert(node.site);
+  return sites;
+}
 
 }  // namespace medley
