@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/link_pairs.h"
 #include "coordinator/predictor/reductions.h"
+#include "coordinator/problem/network.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/algorithm_codec.h"
 #include "runtime/wire/link_codec.h"
@@ -40,14 +41,13 @@ absl::StatusOr<PlanningProblem> ProblemOf(const std::vector<ClusterDeviceLocatio
   const size_t count = devices.size();
   PlanningProblem problem;
   problem.links = DeviceLinks(static_cast<int>(count));
-  std::map<std::string, int> machines, sites;
-  std::map<int, int> cards;  // by machine, the most that one of its nodes says, as plans have it
+  std::map<std::string, int> machines;
+  std::vector<NodeNetwork> networks;
   for (size_t i = 0; i < count; ++i) {
     DeviceCost& device = problem.devices.emplace_back();
     device.name = FullName(devices[i]);
     device.host = machines.emplace(MachineOf(devices[i]), static_cast<int>(machines.size())).first->second;
-    device.site = sites.emplace(devices[i].site, static_cast<int>(sites.size())).first->second;
-    cards[device.host] = std::max(cards[device.host], devices[i].network_cards);
+    networks.push_back({devices[i].site, devices[i].network_cards});
     for (size_t j = 0; j < i; ++j) {
       const std::optional<v1::LinkProfile> link = links.Between(devices[i], devices[j]);
       if (!link) {
@@ -58,7 +58,7 @@ absl::StatusOr<PlanningProblem> ProblemOf(const std::vector<ClusterDeviceLocatio
       ASSIGN_OR_RETURN(problem.links.Mutable(static_cast<int>(i), static_cast<int>(j)), DecodeLink(*link));
     }
   }
-  for (DeviceCost& device : problem.devices) device.network_cards = cards[device.host];
+  SetNetwork(networks, problem);
   return problem;
 }
 

@@ -20,7 +20,6 @@
 #include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
-#include "runtime/ir/link/link_model.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/log/log.h"
 #include "runtime/wire/cluster_codec.h"

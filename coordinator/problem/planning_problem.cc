@@ -12,6 +12,7 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/problem/cluster_links.h"
+#include "coordinator/problem/network.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -257,22 +258,6 @@ void SetHostMemory(const std::vector<AllowedDevice>& devices, std::vector<Device
   }
 }
 
-// By host the most that one of its nodes says, and a number for each site.
-void SetNetwork(const std::vector<AllowedDevice>& devices, PlanningProblem& problem) {
-  std::map<int, int> cards;
-  std::map<std::string, int> sites;
-  for (size_t d = 0; d < devices.size(); ++d) {
-    const ClusterNode& node = *devices[d].node;
-    DeviceCost& cost = problem.devices[d];
-    int& most = cards[cost.host];
-    most = std::max(most, node.network_cards);
-    const auto [site, is_new] = sites.emplace(node.site, static_cast<int>(sites.size()));
-    if (is_new) problem.site_names.push_back(node.site);
-    cost.site = site->second;
-  }
-  for (DeviceCost& cost : problem.devices) cost.network_cards = cards[cost.host];
-}
-
 // Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner.
 void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& cluster, const std::string& shape,
                   std::vector<DeviceCost>& costs) {
@@ -394,7 +379,10 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
     problem.devices[d].host = hosts.emplace(cores[d].host, static_cast<int>(hosts.size())).first->second;
   }
   SetHostMemory(devices, problem.devices);
-  SetNetwork(devices, problem);
+  std::vector<NodeNetwork> networks;
+  for (const AllowedDevice& device : devices)
+    networks.push_back({device.node->site, device.node->network_cards});
+  SetNetwork(networks, problem);
   if (!constraints.plan) AddSharesToChooseFrom(devices, spec, cluster, problem);
   if (missing == Missing::kRefused) {
     std::vector<MissingProfile> profiles = MissingOf(devices, sizes, spec, pinned, cluster);

@@ -1,0 +1,22 @@
+#include "coordinator/problem/network.h"
+
+#include <algorithm>
+#include <map>
+
+namespace medley {
+
+void SetNetwork(const std::vector<NodeNetwork>& networks, PlanningProblem& problem) {
+  std::map<int, int> cards;
+  std::map<std::string, int> sites;
+  for (size_t d = 0; d < networks.size(); ++d) {
+    DeviceCost& cost = problem.devices[d];
+    int& most = cards[cost.host];
+    most = std::max(most, networks[d].network_cards);
+    const auto [site, is_new] = sites.emplace(networks[d].site, static_cast<int>(sites.size()));
+    if (is_new) problem.site_names.push_back(networks[d].site);
+    cost.site = site->second;
+  }
+  for (DeviceCost& cost : problem.devices) cost.network_cards = cards[cost.host];
+}
+
+}  // namespace medley
