@@ -143,14 +143,7 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
       CandidateMicroBatches(*constraints, request.training.shape.global_batch_sequences);
   std::map<std::string, AttemptEnd> too_small;  // by device kind
   for (const MissingProfile& what : *missing) {
-    progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")",
-                           what.share ? " with a share of the blocks' width" : ""));
-    const auto device =
-        std::find_if(request.devices.begin(), request.devices.end(),
-                     [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
-    if (device == request.devices.end())
-      return {Failed(absl::InternalError("a profile of an unknown device")), {}};
-    const AttemptEnd end = Profile(request, *device, {what.share, sizes});
+    const AttemptEnd end = ProfileMissing(request, what, sizes);
     if (absl::IsResourceExhausted(end.status) && !what.needed) {
       progress_(absl::StrCat(what.device, " has no room for whole blocks: ", end.status.message()));
       continue;
@@ -208,7 +201,8 @@ Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request
       const std::string shape = ShapeKey(WithShare(request.training, *what.share));
       if (!tried.emplace(what.device_kind, shape).second) continue;
       more = true;
-      const AttemptEnd end = ProfileShare(request, what, "nothing fits with one device a unit");
+      const AttemptEnd end =
+          ProfileMissing(request, what, what.micro_batch_sizes, ": nothing fits with one device a unit");
       if (absl::IsResourceExhausted(end.status)) {
         progress_(absl::StrCat(what.device, " has no room for that share: ", end.status.message()));
         continue;
@@ -225,7 +219,7 @@ AttemptEnd Measurement::MeasureFasterShares(const MeasurementRequest& request,
       MissingFasterShares(request.training, constraints, known);
   if (!missing.ok()) return Failed(missing.status());
   for (const MissingProfile& what : *missing) {
-    AttemptEnd end = ProfileShare(request, what, "plans may be faster with it");
+    AttemptEnd end = ProfileMissing(request, what, what.micro_batch_sizes, ": plans may be faster with it");
     if (MayPassOver(end.status)) {
       progress_(absl::StrCat(what.device, " is not planned with that share: ", end.status.message()));
     } else if (!end.status.ok()) {
@@ -235,15 +229,15 @@ AttemptEnd Measurement::MeasureFasterShares(const MeasurementRequest& request,
   return missing->empty() ? AttemptEnd{} : Known(request, known);
 }
 
-AttemptEnd Measurement::ProfileShare(const MeasurementRequest& request, const MissingProfile& what,
-                                     const std::string& why) {
-  progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind,
-                         ") with a share of the blocks' width: ", why));
+AttemptEnd Measurement::ProfileMissing(const MeasurementRequest& request, const MissingProfile& what,
+                                       const std::vector<int>& sizes, const std::string& why) {
+  progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")",
+                         what.share ? " with a share of the blocks' width" : "", why));
   const auto device =
       std::find_if(request.devices.begin(), request.devices.end(),
                    [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
   if (device == request.devices.end()) return Failed(absl::InternalError("a profile of an unknown device"));
-  return Profile(request, *device, {what.share, what.micro_batch_sizes});
+  return Profile(request, *device, {what.share, sizes});
 }
 
 Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& request) {

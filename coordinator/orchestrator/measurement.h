@@ -87,9 +87,9 @@ class Measurement {
   // be measured so is passed over.
   AttemptEnd MeasureFasterShares(const MeasurementRequest& request, const JobConstraints& constraints,
                                  Cluster& known);
-  // `what` it is one of; `why`: for people.
-  AttemptEnd ProfileShare(const MeasurementRequest& request, const MissingProfile& what,
-                          const std::string& why);
+  // With micro-batches of `sizes`, and says so; `why`: for people, behind that.
+  AttemptEnd ProfileMissing(const MeasurementRequest& request, const MissingProfile& what,
+                            const std::vector<int>& sizes, const std::string& why = "");
   // What devices do to each other, and their links.
   Result MeasureTogether(const MeasurementRequest& request);
 

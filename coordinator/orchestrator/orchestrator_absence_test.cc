@@ -169,11 +169,10 @@ TEST_CASE("a job whose coordinator was killed while it was being cancelled is no
   CHECK(site.orchestrator->Register(WithTasksOf(running, FakeNode("a")))->stop_tasks().size() == 1);
 }
 
-TEST_CASE(
-    "a job leaves a drained node although another coordinator has come before an agent has heard of it") {
-  std::atomic<bool> is_reachable = false;
-  OrchestratorSite site;
-  site.agents.SetStopAnswer([&](const v1::StopRequest& request) {
+// A job on node "a" that trains for ever and may save checkpoints; no worker hears that it is to end after one before `is_reachable`, which must
+// outlive the site's agents.
+std::string SubmitToUnreachable(OrchestratorSite& site, const std::atomic<bool>& is_reachable) {
+  site.agents.SetStopAnswer([&is_reachable](const v1::StopRequest& request) {
     return request.after_checkpoint() && !is_reachable ? absl::DeadlineExceededError("Deadline Exceeded")
                                                        : absl::OkStatus();
   });
@@ -181,7 +180,14 @@ TEST_CASE(
   site.Register(FakeNode("a"));
   v1::JobSpec spec = PinnedJob("saves", {"a/cpu0"});
   spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");
-  const std::string id = site.Submit(spec);
+  return site.Submit(spec);
+}
+
+TEST_CASE(
+    "a job leaves a drained node although another coordinator has come before an agent has heard of it") {
+  std::atomic<bool> is_reachable = false;
+  OrchestratorSite site;
+  const std::string id = SubmitToUnreachable(site, is_reachable);
   site.Await(id, v1::JOB_STATE_RUNNING);
   v1::DrainNodeRequest drain;
   drain.set_node("a");
@@ -200,15 +206,7 @@ TEST_CASE(
 TEST_CASE("a job leaves a node whose agent is stopped although another coordinator has come in between") {
   std::atomic<bool> is_reachable = false;
   OrchestratorSite site;
-  site.agents.SetStopAnswer([&](const v1::StopRequest& request) {
-    return request.after_checkpoint() && !is_reachable ? absl::DeadlineExceededError("Deadline Exceeded")
-                                                       : absl::OkStatus();
-  });
-  site.agents.SetTraining(TrainForEver);
-  site.Register(FakeNode("a"));
-  v1::JobSpec spec = PinnedJob("saves", {"a/cpu0"});
-  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");
-  const std::string id = site.Submit(spec);
+  const std::string id = SubmitToUnreachable(site, is_reachable);
   const v1::Job running = site.Await(id, v1::JOB_STATE_RUNNING);
   v1::LeaveRequest leave;
   leave.set_node("a");
