@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/number_format.h"
 #include "cli/text_table.h"
+#include "runtime/base/counted.h"
 #include "runtime/wire/enum_names.h"
 #include "runtime/wire/plan_codec.h"
 
@@ -31,8 +32,7 @@ std::string HeadLine(const v1::Job& job) {
   if (IsHeld(job)) absl::StrAppend(&line, "  held");
   if (job.attempt() > 1) absl::StrAppend(&line, "  attempt ", job.attempt());
   if (job.parameters() > 0) absl::StrAppend(&line, "  ", FormatParameters(job.parameters()), " parameters");
-  if (job.restarts() > 0)
-    absl::StrAppend(&line, "  ", job.restarts(), job.restarts() == 1 ? " restart" : " restarts");
+  if (job.restarts() > 0) absl::StrAppend(&line, "  ", Counted(job.restarts(), "restart"));
   if (job.plan().emulated()) absl::StrAppend(&line, "  EMULATED");
   if (!job.state_reason().empty()) absl::StrAppend(&line, "  ", Printable(job.state_reason()));
   return line;

@@ -245,8 +245,7 @@ std::string ErrorOf(const v1::PlanReport& report) {
   const v1::PredictionError& error = report.prediction_error();
   const auto percent = [](double share) { return std::max(1L, std::lround(100 * share)); };
   const std::string from =
-      error.live_runs() > 0 ? absl::StrCat("learnt from ", error.live_runs(),
-                                           error.live_runs() == 1 ? " run" : " runs", " here")
+      error.live_runs() > 0 ? absl::StrCat("learnt from ", Counted(error.live_runs(), "run"), " here")
       : error.basis() > v1::PREDICTION_BASIS_MEASURED_DEVICES ? "data sheets and published measurements"
                                                               : "published measurements";
   return absl::StrCat("within ", percent(error.usual()), " % two times of three, ", percent(error.wide()),

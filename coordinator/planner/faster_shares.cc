@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/predict.h"
@@ -18,12 +19,10 @@ constexpr double kWorthwhile = 0.75;
 constexpr int kEnoughSequences = 2;
 
 bool HoldsAll(const PlanningProblem& problem, int device) {
-  Plan plan;
-  plan.units.push_back({.devices = {problem.devices[device].name},
-                        .chunks = {{0, problem.shape.model.blocks()}},
-                        .activations = problem.devices[device].activations});
-  plan.routes.push_back({{0}, 1, problem.micro_batch_sizes.front()});
-  return FitsMemory(OnDevices(problem, {device}), plan);
+  const PlanningProblem alone = OnDevices(problem, {device});
+  const absl::StatusOr<Plan> plan =
+      EvenGrid(alone, /*stages=*/1, /*degree=*/1, problem.micro_batch_sizes.front());
+  return plan.ok() && FitsMemory(alone, *plan);
 }
 
 // Of a layer of the largest micro-batch on these devices of a host, with an equal part of what whole blocks take each.
@@ -61,14 +60,8 @@ std::vector<WantedShare> FasterShares(const PlanningProblem& problem) {
       const double seconds = LayerSeconds(problem, {host->begin(), host->begin() + degree});
       if (seconds > kWorthwhile * half_as_many_seconds) break;
       half_as_many_seconds = seconds;
-      for (const ModelShare& of_rank : EvenShares(model, degree)) {
-        const ModelShare share = AtOrigin(of_rank);
-        const auto asked = [&](const WantedShare& other) {
-          return other.device == of.first() && other.share == share;
-        };
-        if (!CostsOf(first, model, share) && std::none_of(wanted.begin(), wanted.end(), asked))
-          wanted.push_back({of.first(), share});
-      }
+      for (const ModelShare& share : UnmeasuredShares(model, first, degree))
+        wanted.push_back({of.first(), share});
     }
   }
   return wanted;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/least_change.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -127,7 +128,7 @@ absl::Status CheckDeadline(const PlanGoal& goal, double step_seconds) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "constraints.deadline_seconds: ", goal.deadline_seconds, " (", Duration(goal.deadline_seconds),
       "); the fastest plan that was found needs ", Duration(static_cast<double>(goal.steps) * step_seconds),
-      " for ", goal.steps, goal.steps == 1 ? " step" : " steps"));
+      " for ", Counted(goal.steps, "step")));
 }
 
 // `planned` with the reason if nothing is allowed.

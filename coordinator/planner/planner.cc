@@ -151,23 +151,16 @@ std::vector<WantedShare> SharesOfClassesToMeasure(const PlanningProblem& problem
                                                   const SearchLimits& limits) {
   const bool saves = problem.constraints.saves_memory;
   const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
-  int most_degree = 1;
-  for (const DeviceClass& of : classes) most_degree = std::max(most_degree, of.most_on_host);
+  const int most_degree = MostOnHost(classes);
   for (int degree = 2; degree <= most_degree && !limits.stopped(); ++degree) {
     const bool fits_as_it_is = FitsByClasses(problem, degree, /*saves=*/false, limits.stop);
     if (!fits_as_it_is && !(saves && FitsByClasses(problem, degree, saves, limits.stop))) continue;
-    const std::vector<ModelShare> shares = EvenShares(problem.shape.model, degree);
     std::vector<WantedShare> wanted;
     for (const DeviceClass& of : classes) {
-      std::vector<ModelShare> wanted_of_class;  // ranks may have the same
-      for (int member = 0; of.most_on_host >= degree && member < degree; ++member) {
-        const ModelShare share = AtOrigin(shares[member]);
-        if (CostsOf(problem.devices[of.first()], problem.shape.model, share) ||
-            std::count(wanted_of_class.begin(), wanted_of_class.end(), share) > 0)
-          continue;
-        wanted_of_class.push_back(share);
+      if (of.most_on_host < degree) continue;
+      for (const ModelShare& share :
+           UnmeasuredShares(problem.shape.model, problem.devices[of.first()], degree))
         wanted.push_back({of.first(), share});
-      }
     }
     if (!wanted.empty() || fits_as_it_is) return wanted;
   }

@@ -12,6 +12,7 @@
 #include "coordinator/planner/host_pairs.h"
 #include "coordinator/planner/seconds_of_plan.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/shared_ways.h"
 
 namespace medley {
 namespace {
@@ -50,22 +51,6 @@ PlanningProblem WithSitesApart(PlanningProblem problem) {
   for (const DeviceCost& device : problem.devices) sites.push_back(device.site);
   problem.links = problem.links.Apart(sites);
   return problem;
-}
-
-// By site, of messages and of sums, the fastest link that leaves it: what its way out carries.
-std::map<int, std::pair<double, double>> WaysOut(const PlanningProblem& problem) {
-  std::map<int, std::pair<double, double>> ways;
-  for (const LinkedDevices& link : KindsOfLinks(problem)) {
-    const int a = problem.devices[link.a].site, b = problem.devices[link.b].site;
-    if (a == b) continue;
-    const LinkCost& cost = problem.links.Between(link.a, link.b);
-    for (const int site : {a, b}) {
-      auto& [sending, summing] = ways[site];
-      sending = std::max(sending, cost.transfer.BytesPerSecond());
-      summing = std::max(summing, cost.exchange.BytesPerSecond());
-    }
-  }
-  return ways;
 }
 
 std::string Ends(std::string a, std::string b) {
@@ -145,7 +130,7 @@ class Helps {
     PlanningProblem faster = apart;
     SpeedUp(links, faster);
     // What leaves a site goes by a way that all share: two hosts by themselves get no link that is faster than it.
-    if (WaysOut(faster) != WaysOut(apart)) return false;
+    if (!SharedWays(faster).HasSitesOf(SharedWays(apart))) return false;
     const absl::StatusOr<double> seconds = SecondsOfPlans(faster).Of(plan_);
     const auto is_nearly_all = [&](double now_seconds) {
       return now_seconds - *seconds >= kNearlyAll * sort_gain_seconds;

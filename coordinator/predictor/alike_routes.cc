@@ -346,7 +346,7 @@ class AlikeRoutes {
       }
       buckets_.push_back(std::move(bucket));
     }
-    if (!plan_.shards_optimizer || members < 2) return;
+    if (!plan_.shards_optimizer) return;
     for (const int g : holders)
       groups_[g].own_part = std::min(groups_[g].own_part, groups_[g].optimizer_weight / all_weights);
   }
@@ -408,10 +408,9 @@ class AlikeRoutes {
       double start = 0;
       for (const int g : bucket.holders) {
         StageGroup& group = groups_[g];
-        const bool shares = plan_.shards_optimizer && bucket.members > 1;
-        const double counted = shares ? group.optimizer_weight / bucket.all_weights
-                               : plan_.shards_optimizer || group.is_of_first_route ? 1
-                                                                                   : 0;
+        const double counted = plan_.shards_optimizer    ? group.optimizer_weight / bucket.all_weights
+                               : group.is_of_first_route ? 1
+                                                         : 0;
         group.norm_seconds +=
             counted * static_cast<double>(bucket.elements / group.degree) * group.norm_seconds_per_parameter;
         start = std::max(start, CompleteSeconds(group, bucket.first_segment));

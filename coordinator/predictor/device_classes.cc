@@ -38,4 +38,10 @@ std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem) {
   return classes;
 }
 
+int MostOnHost(const std::vector<DeviceClass>& classes) {
+  int most = 1;
+  for (const DeviceClass& of : classes) most = std::max(most, of.most_on_host);
+  return most;
+}
+
 }  // namespace medley

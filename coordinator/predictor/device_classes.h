@@ -19,4 +19,7 @@ struct DeviceClass {
 // proportion to devices times classes where links are by ends, and to their square where every device has its own.
 std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem);
 
+// Of any of them: so many devices a unit at most. 1: there is none.
+int MostOnHost(const std::vector<DeviceClass>& classes);
+
 }  // namespace medley

@@ -56,6 +56,8 @@ class SharedWays {
   // Each way, of sums.
   double BytesPerSecondOfHost(int host) const { return hosts_[host].summing_bytes_per_second; }
   double BytesPerSecondOfSite(int site) const { return sites_[site].summing_bytes_per_second; }
+  // Whether ways between the same sites carry as much.
+  bool HasSitesOf(const SharedWays& other) const { return sites_ == other.sites_; }
   // Of a way that carries so much, what a sum over so many hosts or sites takes: at most all.
   static int64_t PartOfSum(double bytes_per_second, int members, double bytes, double seconds);
 
@@ -67,6 +69,7 @@ class SharedWays {
   // Each way.
   struct Rate {
     double sending_bytes_per_second = 0, summing_bytes_per_second = 0;
+    friend bool operator==(const Rate&, const Rate&) = default;
   };
   struct End {
     int host = -1, site = -1;

@@ -223,13 +223,6 @@ class Fitting {
   std::optional<NearestFit> nearest_;
 };
 
-// Of a class and host.
-int MostDegree(const PlanningProblem& problem) {
-  int most = 1;
-  for (const DeviceClass& of : DeviceClassesOf(problem)) most = std::max(most, of.most_on_host);
-  return most;
-}
-
 }  // namespace
 
 bool FitsByClasses(const PlanningProblem& problem, int degree, bool saves, const std::atomic<bool>* stop) {
@@ -240,7 +233,7 @@ bool FitsByClasses(const PlanningProblem& problem, int degree, bool saves, const
 }
 
 bool FitsInMeasuredUnits(const PlanningProblem& problem, const std::atomic<bool>* stop) {
-  const int most = MostDegree(problem);
+  const int most = MostOnHost(DeviceClassesOf(problem));
   for (int degree = 1; degree <= most && !IsStopped(stop); ++degree) {
     if (Fitting(problem, degree, problem.constraints.saves_memory, stop).Fits()) return true;
   }
@@ -249,7 +242,7 @@ bool FitsInMeasuredUnits(const PlanningProblem& problem, const std::atomic<bool>
 
 std::optional<NearestFit> NearestByClasses(const PlanningProblem& problem, const std::atomic<bool>* stop) {
   std::optional<NearestFit> nearest;
-  const int most = MostDegree(problem);
+  const int most = MostOnHost(DeviceClassesOf(problem));
   for (int degree = 1; degree <= most && !IsStopped(stop); ++degree) {
     const std::optional<NearestFit> found =
         Fitting(problem, degree, problem.constraints.saves_memory, stop).Nearest();

@@ -304,4 +304,14 @@ UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUn
   return result;
 }
 
+std::vector<ModelShare> UnmeasuredShares(const ModelConfig& model, const DeviceCost& device, int degree) {
+  std::vector<ModelShare> shares;
+  for (const ModelShare& of_rank : EvenShares(model, degree)) {
+    const ModelShare share = AtOrigin(of_rank);
+    if (!CostsOf(device, model, share) && std::count(shares.begin(), shares.end(), share) == 0)
+      shares.push_back(share);
+  }
+  return shares;
+}
+
 }  // namespace medley

@@ -54,6 +54,9 @@ DeviceCost CostOfUnit(const PlanningProblem& problem, const SharedUnit& unit);
 // and are not searched.
 std::vector<std::vector<SharedUnit>> WaysToShare(const PlanningProblem& problem, int degree);
 
+// What the ranks of a unit of `degree` such devices would have evenly that the device has not been measured with: AtOrigin, each once.
+std::vector<ModelShare> UnmeasuredShares(const ModelConfig& model, const DeviceCost& device, int degree);
+
 // The greatest degree worth trying: the most devices of a host.
 int MostDevicesOfHost(const PlanningProblem& problem);
 
