@@ -98,9 +98,6 @@ void AttemptRun::FinishEarly() {
 void AttemptRun::Leave() {
   MutexLock lock(mutex_);
   left_ = true;
-  if (!started_) {
-    failures_.push_back({.task = -1, .status = absl::CancelledError("the coordinator is stopping")});
-  }
   changed_.NotifyAll();
 }
 
@@ -137,10 +134,6 @@ AttemptEnd AttemptRun::Run(const Callbacks& callbacks) {
 }
 
 AttemptEnd AttemptRun::TakeUp(const Callbacks& callbacks, absl::Duration patience) {
-  {
-    MutexLock lock(mutex_);
-    started_ = true;  // by another run
-  }
   std::vector<v1::StartRequest> requests(tasks_.size());
   for (size_t i = 0; i < tasks_.size(); ++i) {
     requests[i].set_task_id(tasks_[i].request.task_id());
@@ -183,15 +176,16 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
     MutexLock lock(mutex_);
     const int all = static_cast<int>(tasks_.size());
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(),
-                       [&] { return prepared_ == all || !failures_.empty(); });
+                       [&] { return prepared_ == all || !failures_.empty() || left_; });
   }
-  // After a failure nobody needs to go on preparing. Asked more than once: an agent may hear of the task only
-  // now.
+  // After a failure, or where nobody listens any more, nobody needs to go on preparing. Asked more than once: an
+  // agent may hear of the task only now.
   while (!AwaitPrepared(absl::InfinitePast())) {
     StopAll();
     AwaitPrepared(Now() + kGrace);
   }
   MutexLock lock(mutex_);
+  if (left_) failures_.push_back({.task = -1, .status = absl::CancelledError("the coordinator is stopping")});
   return failures_.empty();
 }
 
@@ -215,8 +209,6 @@ void AttemptRun::StartAll(const std::vector<v1::StartRequest>& requests, const C
     const auto ended = [this, i](const absl::Status& status) { Ended(i, status); };
     running_.push_back(agents_.Start(tasks_[i].agent_address, requests[i], patience, {event, ended}));
   }
-  MutexLock lock(mutex_);
-  started_ = true;
 }
 
 void AttemptRun::Ended(int task, const absl::Status& status) {

@@ -70,7 +70,8 @@ class AttemptRun {
   // one before has not taken it; nobody once one has.
   void FinishEarly();
 
-  // Ends Run, and leaves the tasks alone if they have been started; else as Abort(Cancelled).
+  // Ends Run, and leaves the tasks alone if all have been prepared; else as Abort(Cancelled). Ends TakeUp, and its tasks
+  // go on.
   void Leave();
 
   std::vector<std::string> TaskIds() const;
@@ -110,7 +111,6 @@ class AttemptRun {
   bool will_finish_ ABSL_GUARDED_BY(mutex_) = false;  // a task has taken it
   int prepared_ ABSL_GUARDED_BY(mutex_) = 0;          // or failed to
   int ended_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // a task said so
 };

@@ -248,6 +248,23 @@ TEST_CASE("tasks that are left go on, and another run takes them up where it was
   CHECK(end.stopped);
 }
 
+TEST_CASE("tasks that are left before all are prepared are stopped, and nothing starts") {
+  FakeAgents agents;
+  AttemptRun run(agents, Units(2));
+  agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
+    if (request.train().rank() == 0) {
+      run.Leave();
+      return absl::OkStatus();
+    }
+    agents.AwaitStop(request.task_id());  // would go on for ever
+    return absl::AbortedError("was killed by signal 9");
+  });
+  const AttemptEnd end = run.Run({.event = [](int, const v1::WorkerEvent&) {}});
+  CHECK(absl::IsCancelled(end.status));
+  CHECK_FALSE(end.left);
+  CHECK(agents.begun() == 0);
+}
+
 TEST_CASE("a wish to finish early goes to another task while none has taken it, and then to nobody") {
   FakeAgents agents;
   std::vector<std::string> asked;
