@@ -133,6 +133,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   }
   ASSIGN_OR_RETURN(result.activations, DecodeType(unit.activations(), path));
   ASSIGN_OR_RETURN(result.recompute, DecodeRecompute(unit.recompute(), path));
+  result.recomputed_layers = static_cast<int>(unit.recomputed_layers());
   result.sequence_parallel = unit.sequence_parallel();
   if (unit.has_optimizer_weight()) result.optimizer_weight = static_cast<int>(unit.optimizer_weight());
   result.window_layers = static_cast<int>(unit.window_layers());
@@ -254,6 +255,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     }
     encoded.set_activations(EncodeType(unit.activations));
     encoded.set_recompute(EncodeRecompute(unit.recompute));
+    encoded.set_recomputed_layers(static_cast<uint32_t>(unit.recomputed_layers));
     encoded.set_sequence_parallel(unit.sequence_parallel);
     encoded.set_order(FormatOrder(unit.order));
     for (const Pace& of_chunk : unit.paces) {

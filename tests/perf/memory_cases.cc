@@ -65,6 +65,10 @@ std::vector<NamedPlan> PlansOfEveryKind(const TrainingShape& shape, Dtype activa
     add(recompute == Recompute::kLayers ? "alone, layers recomputed" : "alone, all but attention recomputed",
         plan);
   }
+  Plan some_recomputed = alone(2);
+  some_recomputed.units[0].recompute = Recompute::kLayers;
+  some_recomputed.units[0].recomputed_layers = 3;
+  add("alone, three of its layers recomputed", some_recomputed);
 
   const auto pipeline = [&](Schedule schedule) {
     return builder(schedule)

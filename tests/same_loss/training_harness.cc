@@ -194,6 +194,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
     plan.routes.push_back(std::move(route));
     if (last) break;
   }
+  RecomputeFewerLayers(plan, shape.model, seed);
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
@@ -232,6 +233,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   for (Unit& unit : plan.units) {
     if (unit.devices.size() > 1) unit.sequence_parallel = draw(0, 1) == 1;
   }
+  RecomputeFewerLayers(plan, model, seed);
   CutIntoPartsAtRandom(plan, seed);
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);

@@ -143,11 +143,13 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
       RowCountsOf(program.buffers, int64_t{LargestMicroBatch(program.visits)} * problem.shape.sequence);
   const Dtype type = unit.activations;
   const double travelling = static_cast<double>(TensorBytes(rows.own * local.hidden, type).value);
+  const LayersMadeAgain made_again =
+      LastLayersMadeAgain(local, unit.chunks, unit.recompute, unit.recomputed_layers);
   Keeping keeping;
   std::vector<double> stashes;  // of a micro-batch, by visit
   for (const Visit& visit : program.visits) {
     const BlockRange& chunk = unit.chunks[visit.chunk];
-    stashes.push_back(static_cast<double>(StashBytes(local, chunk, rows, type, unit.recompute).value));
+    stashes.push_back(static_cast<double>(StashBytes(local, chunk, rows, type, made_again).value));
     const double kept = stashes.back() + (visit.first() ? 0 : travelling);
     const double beside = static_cast<double>(DeferredBytes(local, chunk, rows, type).value);
     keeping.visits.push_back({visit.chunk, kept, kept + beside + (visit.last() ? 0 : travelling)});

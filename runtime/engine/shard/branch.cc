@@ -113,7 +113,7 @@ BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, bool
                             Carver* made_again) {
   const int64_t rows = shape.rows();
   Carver& again = made_again == nullptr ? kept : *made_again;
-  Carver& attention = shape.recompute == Recompute::kLayers ? again : kept;
+  Carver& attention = shape.made_again.what == Recompute::kLayers ? again : kept;
   BranchStash stash;
   stash.norm = Norm::Kept(shape, again);
   stash.inner = again.Take(rows * InnerWidth(shape.config, kind), shape.activations);
@@ -272,7 +272,7 @@ absl::Status Branch::Forward(Ops& ops, const Slice& x, const Slice& y, const Bra
 absl::Status Branch::MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
                                const Workspace& work, SumThen sum) const {
   Slice core;
-  RETURN_IF_ERROR(MakeCore(ops, x, stash, work, shape_.recompute == Recompute::kLayers, core));
+  RETURN_IF_ERROR(MakeCore(ops, x, stash, work, shape_.made_again.what == Recompute::kLayers, core));
   return y.empty() ? absl::OkStatus() : AddToStream(ops, core, x, y, work, sum);
 }
 

@@ -53,8 +53,12 @@ void ChunkPasses::CarveStash(const SlotMemory& memory, const SlotMemory& recompu
     }
     std::optional<Carver> made_again;  // one layer at a time
     for (int i = 0; i < points_.branches; ++i) {
-      if (recomputed.count > 0 && i % kBranches == 0)
-        made_again.emplace(*recomputed.buffer, recomputed.offset);
+      const BlockId layer = BlockOfLayer(FirstLayerOf(blocks_) + i / kBranches);
+      if (i % kBranches == 0) {
+        made_again.reset();
+        if (pass_.made_again.Of(pass_.config, layer) != Recompute::kNone && recomputed.count > 0)
+          made_again.emplace(*recomputed.buffer, recomputed.offset);
+      }
       kept.branches.push_back(BranchStash::Of(pass_, branches_[i].kind(), i % kBranches == kBranches - 1,
                                               carver, made_again.has_value() ? &*made_again : nullptr));
     }

@@ -125,7 +125,8 @@ PassShape ModelShard::ShapeOf(int micro_batch_sequences) const {
           .sequence = options_.shape.sequence,
           .precision = device_.computes.For(options_.precision),
           .activations = options_.buffers.activations,
-          .recompute = options_.buffers.recompute,
+          .made_again = LastLayersMadeAgain(options_.shape.model, options_.chunks, options_.buffers.recompute,
+                                            options_.buffers.recomputed_layers),
           .group = group_,
           .ranks = options_.buffers.ranks,
           .member = options_.buffers.member,
@@ -144,13 +145,13 @@ void ModelShard::CarveBoundaries() {
   };
   for (size_t c = 0; c < options_.chunks.size(); ++c) {
     const Bytes stash =
-        StashBytes(pass_.config, options_.chunks[c], pass_.row_counts(), pass_.activations, pass_.recompute);
+        StashBytes(pass_.config, options_.chunks[c], pass_.row_counts(), pass_.activations, pass_.made_again);
     stashes_.push_back(slots(counts.stash[c], stash));
     deferred_.push_back(slots(counts.deferred[c], DeferredBytes(pass_.config, options_.chunks[c],
                                                                 pass_.row_counts(), pass_.activations)));
   }
-  recomputed_ = slots(counts.recomputed,
-                      RecomputedBytes(pass_.config, pass_.row_counts(), pass_.activations, pass_.recompute));
+  recomputed_ = slots(counts.recomputed, RecomputedBytes(pass_.config, pass_.row_counts(), pass_.activations,
+                                                         pass_.made_again.what));
   stream_gradients_ = slots(counts.stream_gradient,
                             TensorBytes(pass_.row_counts().own * pass_.config.hidden, pass_.activations));
   passes_.resize(options_.chunks.size());

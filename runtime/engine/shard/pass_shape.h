@@ -5,8 +5,8 @@
 #include "absl/status/status.h"
 #include "runtime/device/device.h"
 #include "runtime/device/rank_group.h"
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_config.h"
-#include "runtime/ir/model/recompute.h"
 #include "runtime/ir/model/row_counts.h"
 
 // What the passes of a micro-batch on one rank are of, and what the ranks of a unit exchange of its rows
@@ -20,7 +20,7 @@ struct PassShape {
   int64_t sequence = 0;
   Precision precision = Precision::kF32;
   Dtype activations = Dtype::kF32;  // what they and their gradients are stored as
-  Recompute recompute = Recompute::kNone;
+  LayersMadeAgain made_again;
   RankGroup* group = nullptr;      // the ranks that share the blocks; null: this one has all of them
   int ranks = 1;                   // how many share them
   int member = 0;                  // which of them this one is

@@ -89,11 +89,25 @@ Bytes StashBytes(const ModelConfig& c, BlockId block, const RowCounts& rows, Dty
 }
 
 Bytes StashBytes(const ModelConfig& c, BlockRange blocks, const RowCounts& rows, Dtype activations,
-                 Recompute recompute) {
+                 const LayersMadeAgain& made_again) {
   Bytes bytes;
   for (BlockId block = blocks.first; block < blocks.end; ++block)
-    bytes += StashBytes(c, block, rows, activations, recompute);
+    bytes += StashBytes(c, block, rows, activations, made_again.Of(c, block));
   return bytes;
+}
+
+LayersMadeAgain LastLayersMadeAgain(const ModelConfig& config, absl::Span<const BlockRange> chunks,
+                                    Recompute what, int layers) {
+  LayersMadeAgain made_again{.what = what};
+  if (what == Recompute::kNone || layers == 0) return made_again;
+  for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
+    for (BlockId block = chunk->end - 1; block >= chunk->first; block = block - 1) {
+      if (!config.is_layer(block)) continue;
+      made_again.first = block;
+      if (--layers == 0) return made_again;
+    }
+  }
+  return made_again;
 }
 
 Bytes RecomputedBytes(const ModelConfig& c, const RowCounts& rows, Dtype activations, Recompute recompute) {

@@ -14,13 +14,26 @@
 // predicts by them and the worker allocates by them. Each tensor takes TensorBytes.
 namespace medley {
 
+// What a unit makes again of its layers, and of which ones: those of the blocks from `first` on.
+struct LayersMadeAgain {
+  Recompute what = Recompute::kNone;
+  BlockId first = 0;
+  // Nothing of what is no layer.
+  Recompute Of(const ModelConfig& config, BlockId block) const {
+    return block >= first && config.is_layer(block) ? what : Recompute::kNone;
+  }
+};
+// Of the last `layers` layers of a unit with these chunks. 0, or as many as it has: of all.
+LayersMadeAgain LastLayersMadeAgain(const ModelConfig& config, absl::Span<const BlockRange> chunks,
+                                    Recompute what, int layers);
+
 // Kept from forward to backward by `block`, of `rows`, which are windows * sequence tokens, the block's
 // output included. Of norms and the residual stream it is the rank's own rows.
 Bytes StashBytes(const ModelConfig& config, BlockId block, const RowCounts& rows, Dtype activations,
                  Recompute recompute = Recompute::kNone);
 // By all of `blocks`.
 Bytes StashBytes(const ModelConfig& config, BlockRange blocks, const RowCounts& rows, Dtype activations,
-                 Recompute recompute = Recompute::kNone);
+                 const LayersMadeAgain& made_again = {});
 
 // Where what is not kept of a layer is made, in forward and again before its backward: one layer of one
 // micro-batch at a time.

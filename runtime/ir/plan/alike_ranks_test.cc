@@ -52,6 +52,7 @@ TEST_CASE("what a unit does, what a route brings and with whom it is shared tell
   CHECK(differs([](Plan& plan) { plan.routes[2].micro_batch_sequences = 1; }));
   CHECK(differs([](Plan& plan) { plan.units[5].chunks[0].end = 7; }));
   CHECK(differs([](Plan& plan) { plan.units[5].recompute = Recompute::kLayers; }));
+  CHECK(differs([](Plan& plan) { plan.units[5].recomputed_layers = 1; }));
   CHECK(differs([](Plan& plan) { plan.units[4].activations = Dtype::kBf16; }));
   CHECK(differs([](Plan& plan) { plan.units[5].sequence_parallel = true; }));
   CHECK(differs([](Plan& plan) { plan.units[5].exchange_parts = 2; }));

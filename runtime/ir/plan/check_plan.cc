@@ -30,6 +30,7 @@ class Checker {
     CheckBatch();
     CheckExchangeParts();
     CheckOptimizerWeights();
+    CheckRecompute();
     CheckWindows();
     CheckPostValidation();
     // Orders are held against visits, of which a plan in order has some.
@@ -258,6 +259,19 @@ class Checker {
                   absl::StrJoin(holders, ", ",
                                 [](std::string* out, UnitId unit) { absl::StrAppend(out, unit.value()); }),
                   ", which hold the same parameters; one of them must have at least 1"));
+    }
+  }
+
+  void CheckRecompute() {
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const Unit& unit = plan_.units[u];
+      const bool recomputes = unit.recompute != Recompute::kNone;
+      const int layers = recomputes ? LayersOf(unit, shape_.model) : 0;
+      if (unit.recomputed_layers >= 0 && unit.recomputed_layers <= layers) continue;
+      Convict(Kind::kRecompute, absl::StrCat("units[", u, "].recomputed_layers: ", unit.recomputed_layers,
+                                             recomputes ? absl::StrCat("; allowed are 0 to ", layers,
+                                                                       ", the layers that the unit holds")
+                                                        : "; it must be 0, as its recompute is none"));
     }
   }
 

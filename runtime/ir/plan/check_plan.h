@@ -23,6 +23,7 @@ struct PlanViolation {
     kBatchSum,
     kOrder,
     kOptimizerWeight,
+    kRecompute,
     kWindow,
     kHome,
     kPostValidation,

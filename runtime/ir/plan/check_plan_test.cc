@@ -142,6 +142,15 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
          p.units[1].activations_home = ActivationsHome::kHost;
        },
        Kind::kPostValidation, "post_validation: true; then units[1].activations_home must be device"},
+      {"more recomputed than layers",
+       [](Plan& p) {
+         p.units[0].recompute = Recompute::kLayers;
+         p.units[0].recomputed_layers = 2;
+       },
+       Kind::kRecompute,
+       "units[0].recomputed_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
+      {"layers of nothing that is recomputed", [](Plan& p) { p.units[0].recomputed_layers = 1; },
+       Kind::kRecompute, "units[0].recomputed_layers: 1; it must be 0, as its recompute is none"},
       {"more windows than layers", [](Plan& p) { p.units[0].window_layers = 2; }, Kind::kWindow,
        "units[0].window_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
       {"layers on the peers, and nobody owns a part",

@@ -34,6 +34,16 @@ std::string DescribeShares(const Unit& unit) {
                       " columns");
 }
 
+// " recomputing layers", " recomputing all but attention of 3 layers"; empty: nothing.
+std::string DescribeRecompute(const Unit& unit) {
+  if (unit.recompute == Recompute::kNone) return "";
+  if (unit.recomputed_layers == 0) return absl::StrCat(" recomputing ", NameOf(unit.recompute));
+  return absl::StrCat(
+      " recomputing ",
+      unit.recompute == Recompute::kLayers ? "" : absl::StrCat(NameOf(unit.recompute), " of "),
+      Counted(unit.recomputed_layers, "layer"));
+}
+
 std::string Describe(LayersHome home) {
   switch (home) {
     case LayersHome::kHost:
@@ -61,7 +71,7 @@ std::string DescribeRoute(const Plan& plan, const Route& route) {
         unit.exchange_parts > 1 ? absl::StrCat(" in ", unit.exchange_parts, " parts") : "", " blocks ",
         blocks.first.value(), "-", blocks.end - 1,
         unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
-        unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
+        DescribeRecompute(unit),
         unit.has_windows() ? absl::StrCat(Describe(unit.layers_home), ", ", unit.window_layers, " at a time")
                            : "",
         unit.activations_home == ActivationsHome::kHost ? " activations on the host" : "");

@@ -74,6 +74,7 @@ struct Unit {
   // narrower of the two.
   Dtype activations = Dtype::kF32;
   Recompute recompute = Recompute::kNone;  // with it backward is one pass, whatever the schedule
+  int recomputed_layers = 0;               // of how many of its layers, its last ones; 0: of all
   // Whether its ranks, at least two, cut the residual stream and the norms by rows, which are the tokens of a
   // micro-batch (RowsOfMember): sequence parallelism (Korthikanti et al. 2022, section 4.2.2). Otherwise each
   // of them has all rows.

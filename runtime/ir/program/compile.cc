@@ -27,7 +27,9 @@ class Compiler {
         writer_(plan, rank, shape, purpose),
         end_(writer_),
         unit_(writer_.unit()),
-        program_(writer_.program()) {
+        program_(writer_.program()),
+        made_again_(
+            LastLayersMadeAgain(shape.model, unit_.chunks, unit_.recompute, unit_.recomputed_layers)) {
     DescribeUnit();
   }
 
@@ -66,6 +68,7 @@ class Compiler {
     program_.buffers.stash_home.resize(unit_.chunks.size());
     DescribeUnit();
     program_.buffers.recompute = unit_.recompute;
+    program_.buffers.recomputed_layers = unit_.recomputed_layers;
     program_.buffers.activations = program_.buffers.narrowest = unit_.activations;
     for (const Visit& visit : program_.visits) {
       for (const UnitId other : {visit.previous, visit.next}) {
@@ -179,6 +182,14 @@ class Compiler {
     forwards_ended_ = true;
   }
 
+  // Whether some layer of `blocks` is made again.
+  bool MakesAgain(BlockRange blocks) const {
+    for (BlockId block = blocks.first; block < blocks.end; ++block) {
+      if (made_again_.Of(shape_.model, block) != Recompute::kNone) return true;
+    }
+    return false;
+  }
+
   // What is made of a layer: a content of its own each time.
   Operand MakeLayer(bool releases) {
     return {.buffer = {BufferKind::kRecomputed, made_layers_++},
@@ -223,7 +234,7 @@ class Compiler {
         forward.operands[0].releases = !trains && ends;
         if (!at().first() && begins) forward.operands[1] = writer_.Read(BufferKind::kInput, i, !trains);
         if (!at().last() && ends) forward.operands[2] = writer_.Fill(BufferKind::kOutput, i);
-        if (writer_.recomputes() && HaveLayer(shape_.model, {piece})) forward.operands[3] = MakeLayer(true);
+        if (MakesAgain(piece)) forward.operands[3] = MakeLayer(true);
         end_.Forwarded(writer_.AddPiece(forward));
         if (ends && homed_[forward.operands[0].buffer.index]) EmitStoreOfStash(i);
         if (!at().last() && ends) EmitSendOfOutput(i);
@@ -288,7 +299,7 @@ class Compiler {
     const bool both = kind == InstructionKind::kBackward;
     ForEachPiece(both, [&](size_t pass, BlockRange blocks, bool begins, bool ends) {
       const int i = Enter(pass);
-      const bool made_again = writer_.recomputes() && HaveLayer(shape_.model, {blocks});
+      const bool made_again = MakesAgain(blocks);
       if (made_again) EmitRecompute(i, blocks);
       Instruction piece = writer_.Make(kind, Stream::kCompute, i);
       piece.blocks = blocks;
@@ -382,7 +393,7 @@ class Compiler {
     copy.blocks = writer_.chunk();
     copy.bytes =
         StashBytes(LocalModel(shape_.model, ShareOf(plan_, program_.rank, shape_.model)), writer_.chunk(),
-                   RowCountsOf(program_.buffers, writer_.Rows()), unit_.activations, unit_.recompute);
+                   RowCountsOf(program_.buffers, writer_.Rows()), unit_.activations, made_again_);
     writer_.Add(copy);
   }
 
@@ -438,6 +449,7 @@ class Compiler {
   StepEnd end_;
   const Unit& unit_;
   StepProgram& program_;
+  const LayersMadeAgain made_again_;
   std::vector<UnitOp> order_;
   int instructions_ahead_ = -1;  // the first ones, of forwards that may go ahead; -1: not yet known
   std::vector<int> gathers_;     // the first instructions, of parameters that were updated in the step before

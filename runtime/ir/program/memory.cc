@@ -18,17 +18,17 @@ struct BufferSizes {
   absl::Span<const BlockRange> chunks;
   RowCounts rows;
   Dtype type;
-  Recompute recompute;
+  LayersMadeAgain made_again;
 
   Bytes Of(BufferKind kind, int chunk) const {
     switch (kind) {
       case BufferKind::kStash:
       case BufferKind::kStashHome:
-        return StashBytes(local, chunks[chunk], rows, type, recompute);
+        return StashBytes(local, chunks[chunk], rows, type, made_again);
       case BufferKind::kDeferred:
         return DeferredBytes(local, chunks[chunk], rows, type);
       case BufferKind::kRecomputed:
-        return RecomputedBytes(local, rows, type, recompute);
+        return RecomputedBytes(local, rows, type, made_again.what);
       case BufferKind::kParameterWindow:
       case BufferKind::kGradientWindow:
       case BufferKind::kMomentWindow:
@@ -89,7 +89,9 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
     }
   }
   const int64_t kept_for_update = buffers.goes_ahead ? parameters + AdvanceScratchElements(parameters) : 0;
-  const BufferSizes sizes = {local, chunks, rows, type, buffers.recompute};
+  const BufferSizes sizes = {
+      local, chunks, rows, type,
+      LastLayersMadeAgain(local, chunks, buffers.recompute, buffers.recomputed_layers)};
   Bytes activations, boundaries, stashes_at_home;
   for (int k = 0; k < kBufferKinds; ++k) {
     const BufferKind kind = static_cast<BufferKind>(k);
@@ -186,8 +188,10 @@ Bytes BufferBytes(const Plan& plan, const StepProgram& program, const TrainingSh
                   const BufferId& buffer) {
   const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
   const int64_t rows = int64_t{LargestMicroBatch(program.visits)} * shape.sequence;
-  const BufferSizes sizes = {local, plan.units[program.unit].chunks, RowCountsOf(program.buffers, rows),
-                             program.buffers.activations, program.buffers.recompute};
+  const auto& chunks = plan.units[program.unit].chunks;
+  const BufferSizes sizes = {
+      local, chunks, RowCountsOf(program.buffers, rows), program.buffers.activations,
+      LastLayersMadeAgain(local, chunks, program.buffers.recompute, program.buffers.recomputed_layers)};
   return sizes.Of(buffer.kind, buffer.chunk);
 }
 

@@ -158,6 +158,7 @@ struct BufferCounts {
   // all.
   Dtype activations = Dtype::kF32, narrowest = Dtype::kF32;
   Recompute recompute = Recompute::kNone;  // the unit's: how large stash and recomputed are
+  int recomputed_layers = 0;               // the unit's: of how many; 0: of all
   int ranks = 1;                           // of the unit; what they exchange within passes needs scratch
   int member = 0;                          // the rank's place among them
   bool sequence_parallel = false;          // the unit's: its ranks have their own rows (OwnRows)

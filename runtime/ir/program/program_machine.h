@@ -185,7 +185,7 @@ class ProgramMachine {
     const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
     const bool forward = i.kind == Kind::kForward;
     std::set<BufferKind> needs = {BufferKind::kStash};
-    if (Recomputes(rank) && HasLayer(i.blocks)) needs.insert(BufferKind::kRecomputed);
+    if (MakesAgain(rank, i.blocks)) needs.insert(BufferKind::kRecomputed);
     if (!first && (!forward || Ends(rank, i))) needs.insert(BufferKind::kInput);
     if (forward && !last && Begins(rank, i)) needs.insert(BufferKind::kOutput);
     const bool of_input = i.kind == Kind::kBackward || i.kind == Kind::kInputGradient;
@@ -450,13 +450,19 @@ class ProgramMachine {
     CHECK(i.bytes.value == OwnBytes(rank, i, kind).second);
   }
 
-  bool Recomputes(int rank) const {
-    return planned_.plan.units[programs_[rank].unit].recompute != Recompute::kNone;
-  }
-  bool HasLayer(const BlockRange& blocks) const {
-    const int layers =
-        std::min(blocks.end, planned_.shape.model.head_block()) - std::max<int>(blocks.first, 1);
-    return layers > 0;
+  // Whether some of the unit's last layers, which it makes again, are among `blocks`.
+  bool MakesAgain(int rank, const BlockRange& blocks) const {
+    const Unit& unit = UnitOf(rank);
+    if (unit.recompute == Recompute::kNone) return false;
+    std::vector<BlockId> layers;
+    for (const BlockRange& chunk : unit.chunks) {
+      for (BlockId block = chunk.first; block < chunk.end; ++block) {
+        if (planned_.shape.model.is_layer(block)) layers.push_back(block);
+      }
+    }
+    const size_t kept = unit.recomputed_layers == 0 ? 0 : layers.size() - unit.recomputed_layers;
+    return std::any_of(layers.begin() + static_cast<std::ptrdiff_t>(kept), layers.end(),
+                       [&](BlockId layer) { return blocks.contains(layer); });
   }
 
   bool Begins(int rank, const Instruction& i) const { return i.blocks.end == ChunkOf(rank, i).end; }

@@ -62,6 +62,7 @@ PlannedShape RandomPlan(uint64_t seed) {
   for (Route& route : plan.routes) {
     for (UnitId& u : route.units) u = number[u];
   }
+  RecomputeFewerLayers(plan, model, seed);
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   result.shape.global_batch_sequences = SequencesOf(plan);
   return result;
@@ -99,6 +100,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   for (Unit& unit : plan.units) {
     if (unit.devices.size() > 1) unit.sequence_parallel = integer(0, 1) == 1;
   }
+  RecomputeFewerLayers(plan, model, seed);
   CutIntoPartsAtRandom(plan, seed);
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   result.shape.global_batch_sequences = SequencesOf(plan);
@@ -170,6 +172,15 @@ void CutIntoPartsAtRandom(Plan& plan, uint64_t seed) {
       if (visits) most = std::min(most, route.micro_batch_sequences);
     }
     unit.exchange_parts = std::uniform_int_distribution<int>(1, most)(random);
+  }
+}
+
+void RecomputeFewerLayers(Plan& plan, const ModelConfig& model, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (Unit& unit : plan.units) {
+    const int layers = LayersOf(unit, model);
+    if (unit.recompute != Recompute::kNone && random() % 2 == 0)
+      unit.recomputed_layers = std::uniform_int_distribution<int>(0, layers)(random);
   }
 }
 

@@ -34,6 +34,9 @@ void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units
 // where all of them have as many sequences.
 void CutIntoPartsAtRandom(Plan& plan, uint64_t seed);
 
+// Has some of the units that recompute do so of some of their layers alone.
+void RecomputeFewerLayers(Plan& plan, const ModelConfig& model, uint64_t seed);
+
 // Has the layers of some of the units live in host memory, with a number of windows that they may have.
 void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
 
@@ -41,10 +44,10 @@ void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
 // they cannot.
 bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed);
 
-// Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
 // Has the activations of some of the units live in host memory.
 void MoveActivationsToHost(Plan& plan, uint64_t seed);
 
+// Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
 
 }  // namespace medley
