@@ -18,7 +18,7 @@ namespace {
 // With as many parts as are best for each unit by itself. Units of the same classes of devices have the same costs.
 Plan InBestParts(const AlikeRoutePredictor& predictor, Plan plan) {
   const PlanningProblem& problem = predictor.problem();
-  std::map<std::pair<std::vector<int>, std::array<int, 4>>, int> known;
+  std::map<std::pair<std::vector<int>, std::array<int, 5>>, int> known;
   for (const Route& route : plan.routes) {
     for (const UnitId u : route.units) {
       Unit& unit = plan.units[u];
@@ -32,7 +32,7 @@ Plan InBestParts(const AlikeRoutePredictor& predictor, Plan plan) {
       const auto [entry, is_new] =
           known.try_emplace({classes,
                              {blocks.first.value(), blocks.end.value(), static_cast<int>(unit.recompute),
-                              route.micro_batch_sequences}},
+                              unit.recomputed_layers, route.micro_batch_sequences}},
                             1);
       if (is_new) {
         const PlanningProblem alone = OnDevices(problem, devices);

@@ -71,7 +71,8 @@ class EveryWayOf {
     Consider(plan);
     if (!sharding.CanShard()) return;
     std::vector<UnitSaving> savings;
-    for (const Unit& each : plan.units) savings.push_back({each.recompute, each.window_layers});
+    for (const Unit& each : plan.units)
+      savings.push_back({.recompute = each.recompute, .window_layers = each.window_layers});
     if (const std::optional<Plan> fitting = sharding.Fit(savings)) Consider(*fitting);
     if (result_.any_fits) return;
     Plan weighted = plan;
@@ -128,7 +129,22 @@ class EveryWayOf {
     }
   }
 
-  void Consider(const Plan& plan) {
+  // With each unit recomputing as few of its layers as fit: the others' passes are no longer for it.
+  Plan WithFewest(Plan plan) const {
+    for (UnitId u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+      Unit& unit = plan.units[u];
+      const int layers = unit.recompute == Recompute::kNone ? 0 : LayersOf(unit, problem_.shape.model);
+      for (int again = 1; again < layers; ++again) {
+        unit.recomputed_layers = again;
+        if (Fits(plan, u)) break;
+        unit.recomputed_layers = 0;
+      }
+    }
+    return plan;
+  }
+
+  void Consider(const Plan& with_all) {
+    const Plan plan = WithFewest(with_all);
     if (!FitsMemory(problem_, plan)) return;
     result_.any_fits = true;
     const absl::StatusOr<double> seconds = simulator_.Run(plan);

@@ -103,8 +103,42 @@ TEST_CASE("one unit has nothing to share") {
   CHECK_FALSE(OptimizerSharding(problem, plan).CanShard());
 }
 
+TEST_CASE("as few layers are recomputed as fit, and what more room has is a shorter step") {
+  PlanningProblem problem = RandomProblem(7, kFourDevices);
+  problem.shape.model.layers = 6;
+  Plan plan;
+  plan.units.push_back({.devices = {problem.devices[0].name},
+                        .chunks = {{0, problem.shape.model.blocks()}},
+                        .activations = problem.devices[0].activations,
+                        .recompute = Recompute::kLayers});
+  plan.routes.push_back({{0}, problem.shape.global_batch_sequences, 1});
+  double longest_seconds = 0;
+  for (int layers = 0; layers <= 6; ++layers) {
+    Plan exactly = plan;
+    exactly.units[0].recompute = layers == 0 ? Recompute::kNone : Recompute::kLayers;
+    exactly.units[0].recomputed_layers = layers;
+    CAPTURE(layers);
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, exactly);
+    REQUIRE(seconds.ok());
+    CHECK(*seconds >= longest_seconds);
+    longest_seconds = *seconds;
+    if (layers == 0) continue;
+    PlanningProblem little = problem;
+    DeviceRoom& room = little.devices[0].room;
+    room.memory = PeakMemory(room, MemoryOfRank(exactly, 0, problem.shape));
+    const Plan fewest = WithFewestRecomputed(little, plan);
+    CHECK(fewest.units[0].recomputed_layers == layers % 6);  // 0: of all
+    CHECK(FitsMemory(little, fewest));
+    room.memory -= Bytes{1};
+    if (layers < 6) CHECK(WithFewestRecomputed(little, plan).units[0].recomputed_layers == (layers + 1) % 6);
+  }
+  problem.devices[0].room.memory = KiB(1);
+  CHECK(WithFewestRecomputed(problem, plan) == plan);
+}
+
 TEST_CASE("what is recomputed takes more time the less is kept, and is told with figures") {
   PlanningProblem problem = RandomProblem(2, kFourDevices);
+  problem.shape.model.layers = 4;
   const DeviceCost& device = problem.devices[0];
   double before = -1;
   for (const Recompute recompute : kRecomputesByTime) {
@@ -127,6 +161,12 @@ TEST_CASE("what is recomputed takes more time the less is kept, and is told with
   CHECK_THAT(told[0], Catch::StartsWith("n/0 recomputes layers instead of keeping it (saves ") &&
                           Catch::Contains(" on n/0; takes ") && Catch::Contains(" % of the step at most)"));
   CHECK_THAT(told[1], Catch::Contains("by weights: n/0 1, n/1 3 (saves "));
+  plan.units[0].recomputed_layers = 1;
+  plan.units[0].chunks = {{0, 4}};
+  plan.units[1].chunks = {{4, problem.shape.model.blocks()}};
+  CHECK_THAT(DescribeSaving(problem, plan, *PredictStep(problem, plan)).front(),
+             Catch::StartsWith("n/0 recomputes 1 of 3 layers instead of keeping it (saves "));
+  plan.units[0].recomputed_layers = 0;
   // A pipeline whose ends are not tied has nothing to share, whatever it says.
   problem.shape.model.tied_head = false;
   plan.units[0].recompute = Recompute::kNone;

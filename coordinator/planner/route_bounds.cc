@@ -55,18 +55,24 @@ const SearchTables::StageNeeds& RouteBounds::Needs(const Work& work, int list, s
                           .optimizer = OwnOptimizerOf(work, list, !before.has_value())});
 }
 
-std::optional<Recompute> RouteBounds::LeastRecompute(const Work& work, const SearchTables::StageNeeds& needs,
-                                                     int list, int at) {
-  const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
-  std::optional<Recompute> least;
-  if (needs.bytes[at] <= available) {
-    least = needs.recompute[at];
+std::optional<UnitSaving> RouteBounds::LeastSaving(const Work& work, const SearchTables::StageNeeds& needs,
+                                                   int list, BlockRange blocks) {
+  const int at = tables_.At(blocks), device_class = lists_[list].classes.front();
+  std::optional<UnitSaving> least;
+  if (needs.bytes[at] <= tables_.AvailableBytes(device_class)[at]) {
+    least = needs.saving[at];
   } else {
     memory_binds_ = true;
   }
-  if (!work.homes_layers || needs.with_windows[at].empty()) return least;
-  return std::min(least.value_or(kRecomputesByTime[kRecomputes - 1]),
-                  needs.with_windows[at].front().recompute);
+  if (!work.homes_layers) return least;
+  const auto seconds = [&](const UnitSaving& saving) {
+    return tables_.RecomputeSeconds(device_class, work.size, blocks, saving);
+  };
+  for (const UnitSaving& with_windows : needs.with_windows[at]) {
+    if (!least || seconds(with_windows) < seconds(*least))
+      least = {.recompute = with_windows.recompute, .recomputed_layers = with_windows.recomputed_layers};
+  }
+  return least;
 }
 
 template <typename Visit>
@@ -75,7 +81,7 @@ void RouteBounds::ForEachStage(const Work& work, const std::vector<BlockId>& end
   int list = work.list;
   std::optional<Dtype> before;
   for (size_t s = 0; s < ends.size(); ++s) {
-    visit(s, list, Needs(work, list, before), tables_.At({first_block, ends[s]}));
+    visit(s, list, Needs(work, list, before), BlockRange{first_block, ends[s]});
     before = StoredBy(list);
     first_block = ends[s];
     list = lists_[list].rest;
@@ -85,15 +91,18 @@ void RouteBounds::ForEachStage(const Work& work, const std::vector<BlockId>& end
 std::vector<std::vector<UnitSaving>> RouteBounds::SavingsOf(const Work& work,
                                                             const std::vector<BlockId>& ends) {
   std::vector<std::vector<UnitSaving>> of_stages;
-  ForEachStage(work, ends, [&](size_t s, int list, const SearchTables::StageNeeds& needs, int at) {
+  ForEachStage(work, ends, [&](size_t, int list, const SearchTables::StageNeeds& needs, BlockRange blocks) {
     std::vector<UnitSaving>& savings = of_stages.emplace_back();
-    const BlockRange blocks = {s == 0 ? BlockId(0) : ends[s - 1], ends[s]};
-    if (needs.bytes[at] <= tables_.AvailableBytes(lists_[list].classes.front())[at]) {
-      savings.push_back({.recompute = needs.recompute[at]});
-      const bool may_recompute = work.shards_optimizer && tables_.saving().recomputes &&
-                                 HaveLayer(tables_.problem().shape.model, {blocks});
-      for (const Recompute more : kRecomputesByTime) {
-        if (may_recompute && more > needs.recompute[at]) savings.push_back({.recompute = more});
+    const int at = tables_.At(blocks);
+    const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
+    if (!work.shards_optimizer || !tables_.saving().recomputes) {
+      if (needs.bytes[at] <= available) savings.push_back(needs.saving[at]);
+    } else {
+      const bool has_layer = HaveLayer(tables_.problem().shape.model, {blocks});
+      for (const Recompute recompute : kRecomputesByTime) {
+        const int r = static_cast<int>(recompute);
+        if ((recompute == Recompute::kNone || has_layer) && needs.bytes_by_recompute[r][at] <= available)
+          savings.push_back({.recompute = recompute, .recomputed_layers = needs.fewest_layers[r][at]});
       }
     }
     if (!work.homes_layers) return;
@@ -106,24 +115,27 @@ bool RouteBounds::FitsAsItIs(const Work& work, const std::vector<BlockId>& ends)
   Work whole = work;
   whole.shards_optimizer = whole.homes_layers = false;
   bool fits = true;
-  ForEachStage(whole, ends, [&](size_t, int list, const SearchTables::StageNeeds& needs, int at) {
+  ForEachStage(whole, ends, [&](size_t, int list, const SearchTables::StageNeeds& needs, BlockRange blocks) {
+    const int at = tables_.At(blocks);
     const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
-    fits = fits && needs.recompute[at] == Recompute::kNone && needs.bytes[at] <= available;
+    fits = fits && needs.saving[at].recompute == Recompute::kNone && needs.bytes[at] <= available;
   });
   return fits;
 }
 
 RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks,
-                                             Recompute recompute, double rest_round_trip, bool first) const {
+                                             const UnitSaving& saving, double rest_round_trip,
+                                             bool first) const {
   ++looked_at_;
   const std::vector<int>& classes = lists_[list].classes;
   const int device_class = classes.front();
   const DeviceCost& cost = tables_.Cost(device_class);
   const double forward = tables_.ForwardSeconds(device_class, work.size, blocks);
-  const double again = tables_.RecomputeSeconds(device_class, work.size, blocks, recompute);
+  const double again = tables_.RecomputeSeconds(device_class, work.size, blocks, saving);
   const double backward = tables_.BackwardSeconds(device_class, work.size, blocks) + again;
   // The layer whose gradient comes first is made again while that is on its way, unless it begins here.
-  const int layers = blocks.size() - (first ? 1 : 0);
+  const int layers =
+      saving.recomputed_layers > 0 ? saving.recomputed_layers : blocks.size() - (first ? 1 : 0);
   const double ahead = classes.size() > 1 && layers > 0 ? again / layers : 0;
   const auto own = static_cast<double>(tables_.OwnParameters(blocks, OwnOptimizerOf(work, list, first)));
   const double message = classes.size() > 1 ? tables_.MessageSeconds(device_class, classes[1], work.size) : 0;
@@ -173,11 +185,10 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
     const SearchTables::StageNeeds& needs = Needs(work, list, before);
     for (BlockId first = 0; first < blocks; ++first) {
       for (BlockId end = first + 1; end <= blocks; ++end) {
-        const int at = tables_.At({first, end});
         if (after[end].round_trip == kInfinity) continue;
-        const std::optional<Recompute> recompute = LeastRecompute(work, needs, list, at);
-        if (!recompute) continue;
-        const StageSeconds stage = Stage(work, list, {first, end}, *recompute, after[end].round_trip, false);
+        const std::optional<UnitSaving> saving = LeastSaving(work, needs, list, {first, end});
+        if (!saving) continue;
+        const StageSeconds stage = Stage(work, list, {first, end}, *saving, after[end].round_trip, false);
         rests[first].passes_and_update =
             std::min(rests[first].passes_and_update,
                      std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update));
@@ -202,11 +213,10 @@ double RouteBounds::Bound(const Work& work) {
   const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest, StoredBy(work.list));
   const SearchTables::StageNeeds& needs = Needs(work, work.list, std::nullopt);
   for (BlockId end = 1; end <= tables_.blocks(); ++end) {
-    const int at = tables_.At({0, end});
     if (after[end].round_trip == kInfinity) continue;
-    const std::optional<Recompute> recompute = LeastRecompute(work, needs, work.list, at);
-    if (!recompute) continue;
-    const StageSeconds stage = Stage(work, work.list, {0, end}, *recompute, after[end].round_trip, true);
+    const std::optional<UnitSaving> saving = LeastSaving(work, needs, work.list, {0, end});
+    if (!saving) continue;
+    const StageSeconds stage = Stage(work, work.list, {0, end}, *saving, after[end].round_trip, true);
     const double passes = std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update);
     bound = std::min(bound, passes + stage.after_passes);
   }
@@ -238,11 +248,10 @@ void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> b
   const std::vector<Rest>& rest = RestOf(work, lists_[list].rest, StoredBy(list));
   const SearchTables::StageNeeds& needs = Needs(work, list, before);
   for (BlockId end = first_block + 1; end <= tables_.blocks() && splits.size() < limit; ++end) {
-    const int at = tables_.At({first_block, end});
     if (rest[end].round_trip == kInfinity) continue;
-    const std::optional<Recompute> recompute = LeastRecompute(work, needs, list, at);
-    if (!recompute) continue;
-    const StageSeconds stage = Stage(work, list, {first_block, end}, *recompute, rest[end].round_trip, first);
+    const std::optional<UnitSaving> saving = LeastSaving(work, needs, list, {first_block, end});
+    if (!saving) continue;
+    const StageSeconds stage = Stage(work, list, {first_block, end}, *saving, rest[end].round_trip, first);
     const double own = std::max(bound, passage + stage.passes_and_update);
     const double follows = first ? stage.after_passes : after;
     if (std::max(own, passage + stage.passage + rest[end].passes_and_update) + follows >= below) continue;
@@ -259,8 +268,7 @@ double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& e
   std::optional<Dtype> before;
   for (const BlockId end : ends) {
     if (end <= first_block) return kInfinity;
-    const int at = tables_.At({first_block, end});
-    if (!LeastRecompute(work, Needs(work, list, before), list, at)) return kInfinity;
+    if (!LeastSaving(work, Needs(work, list, before), list, {first_block, end})) return kInfinity;
     before = StoredBy(list);
     first_block = end;
     list = lists_[list].rest;
@@ -271,7 +279,8 @@ double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& e
 std::vector<std::array<int64_t, kRecomputes>> RouteBounds::RoomsOf(const Work& work,
                                                                    const std::vector<BlockId>& ends) {
   std::vector<std::array<int64_t, kRecomputes>> rooms;
-  ForEachStage(work, ends, [&](size_t, int list, const SearchTables::StageNeeds& needs, int at) {
+  ForEachStage(work, ends, [&](size_t, int list, const SearchTables::StageNeeds& needs, BlockRange blocks) {
+    const int at = tables_.At(blocks);
     const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
     rooms.emplace_back();
     for (int r = 0; r < kRecomputes; ++r) rooms.back()[r] = available - needs.bytes_by_recompute[r][at];
@@ -279,18 +288,12 @@ std::vector<std::array<int64_t, kRecomputes>> RouteBounds::RoomsOf(const Work& w
   return rooms;
 }
 
-std::vector<Recompute> RouteBounds::RecomputesOf(const Work& work, const std::vector<BlockId>& ends) {
-  std::vector<Recompute> recomputes(ends.size(), Recompute::kNone);
-  if (!tables_.saving().recomputes) return recomputes;
-  ForEachStage(work, ends, [&](size_t s, int list, const SearchTables::StageNeeds& needs, int at) {
-    recomputes[s] = LeastRecompute(work, needs, list, at).value_or(needs.recompute[at]);
-  });
-  return recomputes;
-}
-
 std::vector<UnitSaving> RouteBounds::LeastSavingsOf(const Work& work, const std::vector<BlockId>& ends) {
-  std::vector<UnitSaving> savings;
-  for (const Recompute recompute : RecomputesOf(work, ends)) savings.push_back({.recompute = recompute});
+  std::vector<UnitSaving> savings(ends.size());
+  if (!tables_.saving().recomputes) return savings;
+  ForEachStage(work, ends, [&](size_t s, int list, const SearchTables::StageNeeds& needs, BlockRange blocks) {
+    savings[s] = LeastSaving(work, needs, list, blocks).value_or(needs.saving[tables_.At(blocks)]);
+  });
   return savings;
 }
 
@@ -300,8 +303,8 @@ double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& e
   for (int list = work.list; list != 0; list = lists_[list].rest) lists.push_back(list);
   double passes = 0, round_trip = 0, after = 0;
   for (int s = static_cast<int>(ends.size()) - 1; s >= 0; --s) {
-    const StageSeconds stage = Stage(work, lists[s], {s == 0 ? BlockId(0) : ends[s - 1], ends[s]},
-                                     savings[s].recompute, round_trip, s == 0);
+    const StageSeconds stage =
+        Stage(work, lists[s], {s == 0 ? BlockId(0) : ends[s - 1], ends[s]}, savings[s], round_trip, s == 0);
     passes = std::max(stage.passes_and_update, stage.passage + passes);
     round_trip = stage.round_trip;
     after = stage.after_passes;

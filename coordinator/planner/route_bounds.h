@@ -55,8 +55,8 @@ class RouteBounds {
   bool FitsAsItIs(const Work& work, const std::vector<BlockId>& ends);
   // Whether memory kept any range of blocks from any stage so far.
   bool memory_binds() const { return memory_binds_; }
-  // What its stages recompute: what takes the least time of what fits each.
-  std::vector<Recompute> RecomputesOf(const Work& work, const std::vector<BlockId>& ends);
+  // What its stages recompute: what takes the least time of what fits each, and of as few layers as do.
+  std::vector<UnitSaving> LeastSavingsOf(const Work& work, const std::vector<BlockId>& ends);
   // The bound of one split whose stages save memory so, whether that fits or not.
   double BoundOfSplit(const Work& work, const std::vector<BlockId>& ends,
                       const std::vector<UnitSaving>& savings) const;
@@ -86,12 +86,11 @@ class RouteBounds {
   };
   // `before`: what the stage before the list stores activations as.
   const std::vector<Rest>& RestOf(const Work& work, int list, Dtype before);
-  StageSeconds Stage(const Work& work, int list, BlockRange blocks, Recompute recompute,
+  StageSeconds Stage(const Work& work, int list, BlockRange blocks, const UnitSaving& saving,
                      double rest_round_trip, bool first) const;
   // What the first stage of `list` recomputes that takes the least time of what fits; none: it does not fit.
-  std::optional<Recompute> LeastRecompute(const Work& work, const SearchTables::StageNeeds& needs, int list,
-                                          int at);
-  std::vector<UnitSaving> LeastSavingsOf(const Work& work, const std::vector<BlockId>& ends);
+  std::optional<UnitSaving> LeastSaving(const Work& work, const SearchTables::StageNeeds& needs, int list,
+                                        BlockRange blocks);
   // Calls visit(stage of the route, list whose first one it is, needs, place of its blocks in them) for each stage.
   template <typename Visit>
   void ForEachStage(const Work& work, const std::vector<BlockId>& ends, const Visit& visit);

@@ -223,7 +223,7 @@ class Search {
   std::vector<bool> holds_a_block_;                   // HoldsABlock of each class
   std::vector<Arrangement> of_unlike_sizes_;          // that may be better, without their sizes
   std::map<std::array<int, 5>, int> most_sequences_;  // by list, schedule, how memory is saved, and level
-  std::map<std::array<int, 5>, int> parts_;  // PartsFor by device, sequences, blocks, and what is recomputed
+  std::map<std::array<int, 6>, int> parts_;  // PartsFor by device, sequences, blocks, and what is recomputed
   double most_sequences_below_ = 0;          // a best plan's time
   int64_t device_lists_ = 0;                 // looked at
   int64_t evaluated_ = 0;                    // cheap evaluations, in simulated instructions' worth

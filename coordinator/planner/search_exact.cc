@@ -193,11 +193,11 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
     for (const int r : order) {
       const std::vector<double>& last_backwards = LastBackwards(arrangement, r, choice[r]);
       const std::vector<int>& classes = bounds_.ClassesOf(arrangement.lists[r]);
-      const std::vector<Recompute> recomputes =
-          bounds_.RecomputesOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
+      const std::vector<UnitSaving> savings =
+          bounds_.LeastSavingsOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
       for (size_t s = 0; s < choice[r].ends.size(); ++s) {
         units.push_back({arrangement.devices[r][s], classes[s], arrangement.sizes[r], choice[r].blocks(s),
-                         recomputes[s], last_backwards[s]});
+                         savings[s], last_backwards[s]});
       }
     }
     if (StepEndSeconds(tables_, units) >= Below(arrangement.units)) return;

@@ -185,12 +185,19 @@ double Search::SimulateSaving(const Arrangement& arrangement, const std::vector<
   std::vector<std::vector<UnitSaving>> of_units;
   std::vector<UnitSaving> least;  // that a unit computes
   for (const int r : order) {
+    const std::vector<int>& classes = bounds_.ClassesOf(arrangement.lists[r]);
+    size_t stage = 0;
     for (std::vector<UnitSaving>& savings :
          bounds_.SavingsOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends)) {
       if (savings.empty()) return kInfinity;
+      const BlockRange blocks = choice[r].blocks(stage);
+      const auto seconds = [&](const UnitSaving& saving) {
+        return tables_.RecomputeSeconds(classes[stage], arrangement.sizes[r], blocks, saving);
+      };
       least.push_back(*std::min_element(
           savings.begin(), savings.end(),
-          [](const UnitSaving& a, const UnitSaving& b) { return a.recompute < b.recompute; }));
+          [&](const UnitSaving& a, const UnitSaving& b) { return seconds(a) < seconds(b); }));
+      ++stage;
       of_units.push_back(std::move(savings));
     }
   }
@@ -223,10 +230,12 @@ double Search::SimulateSaving(const Arrangement& arrangement, const std::vector<
     std::optional<Plan> fitting;
     if (sharding) {
       fitting = sharding->Fit(ways[way]);
+      if (fitting) fitting = WithFewestRecomputed(simulated_, *std::move(fitting));
     } else {
       fitting = plan;
       for (size_t u = 0; u < ways[way].size(); ++u) {
         fitting->units[u].recompute = ways[way][u].recompute;
+        fitting->units[u].recomputed_layers = ways[way][u].recomputed_layers;
         fitting->units[u].window_layers = ways[way][u].window_layers;
       }
     }

@@ -130,8 +130,8 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
     Route& route = plan.routes.emplace_back();
     route.micro_batches = choice[r].micro_batches;
     route.micro_batch_sequences = SequencesOf(arrangement, r);
-    const std::vector<Recompute> recomputes =
-        bounds_.RecomputesOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
+    const std::vector<UnitSaving> savings =
+        bounds_.LeastSavingsOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
       const int d = arrangement.devices[r][s];
@@ -142,7 +142,8 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
       } else {
         unit = UnitOf(simulated_, units_[d], choice[r].blocks(s));
       }
-      unit.recompute = recomputes[s];
+      unit.recompute = savings[s].recompute;
+      unit.recomputed_layers = savings[s].recomputed_layers;
       if (!units_.empty()) unit.exchange_parts = PartsFor(d, unit, route.micro_batch_sequences);
     }
   }
@@ -151,8 +152,10 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
 
 int Search::PartsFor(int device, const Unit& unit, int sequences) {
   const BlockRange blocks = unit.chunks.front();
-  const auto [known, inserted] = parts_.try_emplace(
-      {device, sequences, blocks.first.value(), blocks.end.value(), static_cast<int>(unit.recompute)}, 1);
+  const auto [known, inserted] =
+      parts_.try_emplace({device, sequences, blocks.first.value(), blocks.end.value(),
+                          static_cast<int>(unit.recompute), unit.recomputed_layers},
+                         1);
   if (inserted) {
     known->second = BestParts(simulated_, *simulated_reductions_, unit, sequences);
     evaluated_ += blocks.size();

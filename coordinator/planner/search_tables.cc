@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
+#include "runtime/base/greatest_that.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
@@ -82,7 +83,7 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size, Reduc
       const double sum =
           reduction_floor_.Seconds(WireBytes(UntiedParameters({first, block + 1})), block + 1 - first);
       const double beside = BackwardSeconds(device_class, size, {first, block}) +
-                            RecomputeSeconds(device_class, size, {first, block}, most);
+                            RecomputeSeconds(device_class, size, {first, block}, {.recompute = most});
       least = std::max(least, part * sum - beside);
       // A block's forward waits for its parameters, and is behind those of the blocks before.
       before = std::max(before, (1 - part) * sum - ForwardSeconds(device_class, size, {first, block}));
@@ -169,13 +170,11 @@ double SearchTables::BackwardSeconds(int device_class, int size, BlockRange bloc
 }
 
 double SearchTables::RecomputeSeconds(int device_class, int size, BlockRange blocks,
-                                      Recompute recompute) const {
-  if (recompute == Recompute::kNone) return 0;
-  const ModelConfig& config = problem_.shape.model;
-  int layers = blocks.size();
-  if (blocks.contains(config.embedding_block())) --layers;
-  if (blocks.contains(config.head_block())) --layers;
-  return layers * recompute_seconds_[device_class][size][static_cast<int>(recompute)];
+                                      const UnitSaving& saving) const {
+  if (saving.recompute == Recompute::kNone) return 0;
+  int layers = LayersOf(Unit{.chunks = {blocks}}, problem_.shape.model);
+  if (saving.recomputed_layers > 0) layers = std::min(layers, saving.recomputed_layers);
+  return layers * recompute_seconds_[device_class][size][static_cast<int>(saving.recompute)];
 }
 
 void SearchTables::TabulateMessages() {
@@ -210,8 +209,10 @@ BufferCounts SearchTables::BuffersOf(const Stage& stage, Recompute recompute, in
 
 void SearchTables::StageNeeds::Copy(int from, int to) {
   bytes[to] = bytes[from];
-  recompute[to] = recompute[from];
+  saving[to] = saving[from];
   for (std::vector<int64_t>& of_one : bytes_by_recompute)
+    if (!of_one.empty()) of_one[to] = of_one[from];
+  for (std::vector<int>& of_one : fewest_layers)
     if (!of_one.empty()) of_one[to] = of_one[from];
   if (with_windows.empty()) return;
   with_windows[to] = with_windows[from];
@@ -265,9 +266,11 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
   const auto [entry, inserted] = needs_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.bytes.assign((blocks_ + 1) * (blocks_ + 1), 0);
-    entry->second.recompute.assign((blocks_ + 1) * (blocks_ + 1), Recompute::kNone);
-    for (std::vector<int64_t>& bytes : entry->second.bytes_by_recompute)
-      if (saving_.recomputes) bytes.assign((blocks_ + 1) * (blocks_ + 1), 0);
+    entry->second.saving.resize((blocks_ + 1) * (blocks_ + 1));
+    for (int r = 0; r < kRecomputes && saving_.recomputes; ++r) {
+      entry->second.bytes_by_recompute[r].assign((blocks_ + 1) * (blocks_ + 1), 0);
+      entry->second.fewest_layers[r].assign((blocks_ + 1) * (blocks_ + 1), 0);
+    }
     if (saving_.homes_layers) {
       entry->second.with_windows.resize((blocks_ + 1) * (blocks_ + 1));
       entry->second.window_bytes.assign((blocks_ + 1) * (blocks_ + 1), kNever);
@@ -293,16 +296,39 @@ void SearchTables::AddNeeds(const Stage& stage, BlockRange blocks, const std::ve
                             StageNeeds& needs) const {
   const int at = At(blocks);
   const int64_t available = available_[stage.device_class][at];
+  const auto seconds = [&](const UnitSaving& saving) {
+    return RecomputeSeconds(stage.device_class, stage.size, blocks, saving);
+  };
   bool fits = false;
   for (const BufferCounts& counts : buffers) {
     if (counts.recompute != Recompute::kNone && !HaveLayer(problem_.shape.model, {blocks})) continue;
+    const int r = static_cast<int>(counts.recompute);
     const int64_t bytes = NeededBytes(stage, blocks, counts);
-    if (saving_.recomputes) needs.bytes_by_recompute[static_cast<int>(counts.recompute)][at] = bytes;
-    if (fits || (&counts != &buffers.front() && bytes >= needs.bytes[at])) continue;
+    UnitSaving saving{.recompute = counts.recompute};
+    if (saving_.recomputes) {
+      if (counts.recompute != Recompute::kNone && bytes <= available)
+        saving.recomputed_layers = FewestLayers(stage, blocks, counts);
+      needs.bytes_by_recompute[r][at] = bytes;
+      needs.fewest_layers[r][at] = saving.recomputed_layers;
+    }
+    const bool is_first = &counts == &buffers.front();
+    if (fits ? bytes > available || seconds(saving) >= seconds(needs.saving[at])
+             : !is_first && bytes >= needs.bytes[at])
+      continue;
     needs.bytes[at] = bytes;
-    needs.recompute[at] = counts.recompute;
+    needs.saving[at] = saving;
     fits = bytes <= available;
   }
+}
+
+int SearchTables::FewestLayers(const Stage& stage, BlockRange blocks, BufferCounts buffers) const {
+  const int64_t available = available_[stage.device_class][At(blocks)];
+  const int layers = LayersOf(Unit{.chunks = {blocks}}, problem_.shape.model);
+  const int kept = GreatestThat(0, layers - 1, [&](int keeps) {
+    buffers.recomputed_layers = layers - keeps;
+    return NeededBytes(stage, blocks, buffers) <= available;
+  });
+  return kept > 0 ? layers - kept : 0;
 }
 
 void SearchTables::AddWindows(const Stage& stage, BlockRange blocks, std::vector<BufferCounts> buffers,
@@ -315,7 +341,18 @@ void SearchTables::AddWindows(const Stage& stage, BlockRange blocks, std::vector
   whole.optimizer = OwnOptimizer::kAll;
   const int64_t available = available_[stage.device_class][at];
   const bool fits_as_it_is = NeededBytes(whole, blocks, as_it_is) <= available;
-  int most = 0;  // windows that fit with less recomputed
+  std::vector<UnitSaving>& found = needs.with_windows[at];
+  const auto add = [&](BufferCounts counts, int windows) {
+    counts.windows = windows;
+    UnitSaving saving{.recompute = counts.recompute, .window_layers = windows};
+    if (counts.recompute != Recompute::kNone) saving.recomputed_layers = FewestLayers(whole, blocks, counts);
+    const double seconds = RecomputeSeconds(stage.device_class, stage.size, blocks, saving);
+    const bool dominated = std::any_of(found.begin(), found.end(), [&](const UnitSaving& other) {
+      return other.window_layers == windows &&
+             RecomputeSeconds(stage.device_class, stage.size, blocks, other) <= seconds;
+    });
+    if (!dominated) found.push_back(saving);
+  };
   for (BufferCounts& counts : buffers) {
     const auto needed = [&](int windows) {
       counts.windows = windows;
@@ -331,10 +368,8 @@ void SearchTables::AddWindows(const Stage& stage, BlockRange blocks, std::vector
       fits = static_cast<int>(std::min<int64_t>(fits, kFewestWindows + 1 + (available - least) / a_window));
       while (fits > kFewestWindows && needed(fits) > available) --fits;
     }
-    if (fits <= most) continue;
-    if (most == 0) needs.with_windows[at].push_back({counts.recompute, kFewestWindows});
-    if (fits > kFewestWindows) needs.with_windows[at].push_back({counts.recompute, fits});
-    most = fits;
+    add(counts, kFewestWindows);
+    if (fits > kFewestWindows) add(counts, fits);
   }
 }
 

@@ -22,8 +22,8 @@ namespace medley {
 //
 // Where devices stand for units of several (UnitProblem), `ranks` says what each rank has.
 //
-// Where `saving` has units recompute, a stage recomputes what takes the least time of what fits, so that it
-// is no choice of its own: nothing else that a plan does depends on it.
+// Where `saving` has units recompute, a stage recomputes what takes the least time of what fits, of as few layers as
+// do, so that it is no choice of its own: nothing else that a plan does depends on it.
 //
 // Keeps references to `problem` (valid: CheckProblem) and `reductions`, which must outlive it.
 class SearchTables {
@@ -54,7 +54,7 @@ class SearchTables {
   double ForwardSeconds(int device_class, int size, BlockRange blocks) const;
   double BackwardSeconds(int device_class, int size, BlockRange blocks) const;
   // What recomputing adds to that.
-  double RecomputeSeconds(int device_class, int size, BlockRange blocks, Recompute recompute) const;
+  double RecomputeSeconds(int device_class, int size, BlockRange blocks, const UnitSaving& saving) const;
   // Seconds from a replicated stage's last backward to the end of its reductions, the tied embedding's apart,
   // at least, whatever it recomputes: what the blocks up to any one add to is summed after that one's
   // backward.
@@ -117,12 +117,17 @@ class SearchTables {
     // Of the memory model. Of a unit of several devices: beyond what there is for them, of the rank that
     // lacks most.
     std::vector<int64_t> bytes;
-    std::vector<Recompute> recompute;  // with which that is; if none fits, with which it is least
-    // With each; empty unless some may be recomputed. Of ranges without a layer only that with nothing.
+    // What is recomputed that takes the least time of what fits, `bytes` being those with all layers; if nothing fits,
+    // with which they are least.
+    std::vector<UnitSaving> saving;
+    // With each, of all layers, and of how few it may be for the range to fit, 0: of all, or it does not fit; empty
+    // unless some may be recomputed. Of ranges without a layer only that with nothing.
     std::array<std::vector<int64_t>, kRecomputes> bytes_by_recompute;
-    // With layers in host memory, with all of the optimizer's state whatever the stage says: what fits, from what
-    // takes the least time to compute; the fewest windows, and as many as fit. Of what recomputes more, that for which
-    // more windows fit. None where all fits as it is. Empty unless layers may live there.
+    std::array<std::vector<int>, kRecomputes> fewest_layers;
+    // With layers in host memory, with all of the optimizer's state whatever the stage says: what fits, with each
+    // that is recomputed; the fewest windows, and as many as fit, and of as few layers as fit with these. None that takes
+    // no less time and has no more windows than one before. None where all fits as it is. Empty unless layers may live
+    // there.
     std::vector<std::vector<UnitSaving>> with_windows;
     // With the fewest windows and what is recomputed with which that is least; kNever: its layers cannot live there.
     std::vector<int64_t> window_bytes;
@@ -150,6 +155,8 @@ class SearchTables {
   // `buffers`: with windows, by what is recomputed; `as_it_is`: without, and with nothing recomputed.
   void AddWindows(const Stage& stage, BlockRange blocks, std::vector<BufferCounts> buffers,
                   const BufferCounts& as_it_is, StageNeeds& needs) const;
+  // Of how few of the range's layers `buffers`' may be recomputed for it to fit; 0: of all.
+  int FewestLayers(const Stage& stage, BlockRange blocks, BufferCounts buffers) const;
   int64_t NeededBytes(const Stage& stage, BlockRange blocks, const BufferCounts& buffers) const;
   bool HostMayBind(int device) const;
 

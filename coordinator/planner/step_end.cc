@@ -28,9 +28,13 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   // When the last backward of a unit has gone through the segments from `segment` on.
   const auto complete_seconds = [&](const UnitEnd& unit, SegmentId segment) {
     const BlockId block = CompletedBy(config, {unit.blocks}, segment);
-    const BlockRange before = {unit.blocks.first, block};
+    const BlockRange before = {unit.blocks.first, block}, behind = {block, unit.blocks.end};
+    const auto again = [&](BlockRange blocks) {
+      return tables.RecomputeSeconds(unit.device_class, unit.size, blocks, unit.saving);
+    };
+    // The last layers are made again, those behind first.
     return unit.last_backward_seconds - tables.BackwardSeconds(unit.device_class, unit.size, before) -
-           tables.RecomputeSeconds(unit.device_class, unit.size, before, unit.recompute);
+           (again(unit.blocks) - again(behind));
   };
   const auto reduce = [&](const Holders& holders, SegmentId first_segment, SegmentId end_segment) {
     const DeviceCost& owner = tables.problem().devices[units[holders.front()].device];

@@ -12,7 +12,7 @@ struct UnitEnd {
   int device_class = 0;
   int size = 0;  // of the micro-batches
   BlockRange blocks;
-  Recompute recompute = Recompute::kNone;
+  UnitSaving saving;
   double last_backward_seconds = 0;
 };
 

@@ -104,7 +104,8 @@ std::string DescribeExtent(const PlanningProblem& problem, int degree, bool exha
   if (degree == 1) {
     text =
         exhausted
-            ? "; no plan of one device a unit is predicted to be faster that recomputes by units, shares the "
+            ? "; no plan of one device a unit is predicted to be faster that recomputes units' last layers, "
+              "shares the "
               "state as evenly as there is room or has layers in host memory with the fewest or most windows"
             : "; the search of such plans ended at its limit, so faster ones may have been missed";
   }

@@ -27,6 +27,7 @@ constexpr Schedule kOrders[] = {Schedule::kListed, Schedule::kZeroBubbleH1, Sche
 std::string DescribeSaving(const UnitSaving& saving) {
   return absl::StrCat(
       saving.recompute == Recompute::kNone ? "" : " again",
+      saving.recomputed_layers > 0 ? absl::StrCat(" of ", saving.recomputed_layers) : "",
       saving.window_layers > 0 ? absl::StrCat(" on the host, ", saving.window_layers, " at a time") : "",
       saving.activations_home == ActivationsHome::kHost ? " keeping on the host" : "",
       saving.sequence_parallel ? " by rows" : "");
@@ -72,8 +73,8 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
       const Unit& unit = plan.units[u];
       absl::StrAppend(&key, "|", predictor_.ClassOf(predictor_.DeviceNamed(unit.devices.front())), ",",
                       unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
-                      static_cast<int>(unit.recompute), ",", unit.window_layers, ",",
-                      static_cast<int>(unit.activations_home), ",", unit.sequence_parallel ? 1 : 0);
+                      static_cast<int>(unit.recompute), ",", unit.recomputed_layers, ",", unit.window_layers,
+                      ",", static_cast<int>(unit.activations_home), ",", unit.sequence_parallel ? 1 : 0);
     }
     if (!seen.insert(key).second) continue;
     Plan alone = PartOfPlan(plan, {static_cast<int>(r)});

@@ -39,9 +39,9 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
                                           [&](const auto& one) { return form.layers <= one.second; });
           std::optional<UnitSaving> saving;
           if (least != ways.end()) saving = least->first;
-          // Nothing is faster than what recomputes nothing.
-          if (table.layers_on_hosts() && (!saving || saving->recompute != Recompute::kNone))
-            saving = table.LeastSaving(form);
+          // Nothing is faster than the fastest where it recomputes nothing; others may recompute fewer layers.
+          const bool is_fastest = saving && least == ways.begin() && saving->recompute == Recompute::kNone;
+          if (!is_fastest && (saving || table.layers_on_hosts())) saving = table.LeastSaving(form);
           const bool fits = saving && form.layers >= LeastLayers(from_end, first);
           savings_.push_back(fits ? saving : std::nullopt);
           // Further from the end a stage that does the same takes as long.

@@ -249,7 +249,7 @@ double StageTable::BackwardSeconds(const StageForm& stage) const {
   const StageKind::Passes& passes = kind.PassesOf(stage.saving, stage.size);
   const BlockTimes& times = passes.times;
   const double again = passes.layer_recompute_seconds[static_cast<int>(stage.saving.recompute)];
-  double layers = stage.layers * (times.layer.backward_seconds + again);
+  double layers = stage.layers * times.layer.backward_seconds + RecomputedLayers(stage) * again;
   if (CountsCopies(stage)) {
     const LayerCopies copies = CopiesOf(stage.layers, stage.saving.window_layers, optimizer_share(stage));
     layers = std::max({layers, copies.backward_fetched * kind.FetchSeconds(),
@@ -271,7 +271,9 @@ double StageTable::WeightGradientSeconds(const StageForm& stage) const {
 
 Bytes StageTable::KeptBytes(const StageForm& stage) const {
   const StageKind::Passes& passes = kinds_[stage.kind].PassesOf(stage.saving, stage.size);
-  return stage.layers * passes.layer_kept[static_cast<int>(stage.saving.recompute)] +
+  const int again = RecomputedLayers(stage);
+  return again * passes.layer_kept[static_cast<int>(stage.saving.recompute)] +
+         (stage.layers - again) * passes.layer_kept[static_cast<int>(Recompute::kNone)] +
          (stage.first ? passes.embedding_kept : Bytes{});
 }
 
@@ -306,6 +308,18 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int 
   if (schedule_ != Schedule::kGPipe) routes = 1;
   const int sequences = routes * problem_.micro_batch_sizes[stage.size];
   const int micro_batches = std::max(1, (problem_.shape.global_batch_sequences + sequences - 1) / sequences);
+  if (const int again = stage.saving.recomputed_layers; again > 0 && again + 1 < stage.layers) {
+    // Each layer that keeps all keeps as much more as the one before.
+    StageForm all = stage, all_but_one = stage;
+    all.saving.recomputed_layers = 0;
+    all_but_one.saving.recomputed_layers = stage.layers - 1;
+    RankMemory memory = Of(kind, all, routes);
+    const RankMemory with_one = Of(kind, all_but_one, routes);
+    const int kept = stage.layers - again;
+    memory.activations += kept * (with_one.activations - memory.activations);
+    memory.host += kept * (with_one.host - memory.host);
+    return memory;
+  }
   const int more = stage.saving.window_layers - kFewestWindows;
   if (more < 2) return Known(kind, stage, micro_batches);
   // Each window takes as much as the one before.
@@ -326,8 +340,15 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int 
 }
 
 const RankMemory& StageMemories::Known(const StageKind& kind, const StageForm& stage, int micro_batches) {
-  const Key key = {kind.devices[0], kind.degree,    stage.size,           stage.layers,
-                   stage.first,     stage.from_end, KindOf(stage.saving), stage.saving.window_layers,
+  const Key key = {kind.devices[0],
+                   kind.degree,
+                   stage.size,
+                   stage.layers,
+                   stage.first,
+                   stage.from_end,
+                   KindOf(stage.saving),
+                   stage.saving.window_layers,
+                   stage.saving.recomputed_layers,
                    micro_batches};
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
@@ -349,6 +370,7 @@ RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage, i
                                       .windows = std::min(stage.saving.window_layers, kFewestWindows),
                                       .activations_home = stage.saving.activations_home});
   buffers.windows = stage.saving.window_layers;
+  buffers.recomputed_layers = stage.saving.recomputed_layers;
   buffers.narrowest = stored;
   buffers.ranks = kind.degree;
   buffers.sequence_parallel = stage.saving.sequence_parallel;
@@ -512,22 +534,41 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
     least = saving;
     least_seconds = seconds;
   };
-  for (const UnitSaving& saving : kinds_[stage.kind].ways[stage.size]) {
+  const std::vector<UnitSaving>& ways = kinds_[stage.kind].ways[stage.size];
+  for (const UnitSaving& saving : ways) {
     if (!Saves(saving, stage)) continue;
     stage.saving = saving;
     if (stage.layers > MostLayers(stage)) continue;
-    consider(saving);
-    break;
+    consider(WithFewestRecomputed(stage));
+    // Nothing is faster than the fastest with nothing recomputed.
+    if (saving == ways.front() && saving.recompute == Recompute::kNone) return least;
   }
   // With nothing recomputed what fits needs no windows.
   if (!scope_.layers_on_hosts || (least && least->recompute == Recompute::kNone)) return least;
-  for (UnitSaving saving : kinds_[stage.kind].ways[stage.size]) {
+  for (const UnitSaving& saving : ways) {
     if (saving.activations_home == ActivationsHome::kHost) continue;
     stage.saving = saving;
-    saving.window_layers = MostWindows(stage);
-    if (saving.window_layers > 0) consider(saving);
+    const int most = MostWindows(stage);
+    if (most == 0) continue;
+    // The fewer, the more room there is for what is not made again.
+    for (const int windows : {most, kFewestWindows}) {
+      stage.saving = saving;
+      stage.saving.window_layers = windows;
+      consider(WithFewestRecomputed(stage));
+      if (windows == kFewestWindows || saving.recompute == Recompute::kNone) break;
+    }
   }
   return least;
+}
+
+UnitSaving StageTable::WithFewestRecomputed(StageForm stage) {
+  if (stage.saving.recompute == Recompute::kNone || stage.layers < 2) return stage.saving;
+  const int kept = GreatestThat(0, stage.layers - 1, [&](int keeps) {
+    stage.saving.recomputed_layers = stage.layers - keeps;
+    return Fits(stage);
+  });
+  stage.saving.recomputed_layers = kept > 0 ? stage.layers - kept : 0;
+  return stage.saving;
 }
 
 bool StageTable::FitWithLeast(StageForm& stage) {

@@ -115,7 +115,7 @@ class StageMemories {
   const Schedule schedule_;
   const SharedWays ways_;
   StageBuffers buffers_;
-  using Key = std::tuple<int, int, int, int, bool, int, int, int, int>;
+  using Key = std::tuple<int, int, int, int, bool, int, int, int, int, int>;
   struct Hash {
     size_t operator()(const Key& key) const {
       const auto mixed = [](auto... of) {
@@ -172,7 +172,8 @@ class StageTable {
   // What such a stage may do without windows, whatever layers it has, what takes the least time first, and the most layers that then
   // fit; none with which no more fit than with one before.
   std::vector<std::pair<UnitSaving, int>> Ways(StageForm stage);
-  // What such a stage does to need less memory that takes the least time of what fits; none if nothing does.
+  // What such a stage does to need less memory that takes the least time of what fits, of as few layers as do where it
+  // recomputes; none if nothing does.
   std::optional<UnitSaving> LeastSaving(StageForm stage);
   // Has it do that; false, and it is as it was, if nothing fits.
   bool FitWithLeast(StageForm& stage);
@@ -199,6 +200,13 @@ class StageTable {
   bool Fits(const StageForm& stage);
   bool HasRoomOnHost(const StageForm& stage, const RankMemory& memory) const;
   bool MayLiveOnHost(const StageForm& stage) const;
+  // Of as few layers as fit, if it fits with all of them.
+  UnitSaving WithFewestRecomputed(StageForm stage);
+  // Layers that it makes again.
+  static int RecomputedLayers(const StageForm& stage) {
+    if (stage.saving.recompute == Recompute::kNone) return 0;
+    return stage.saving.recomputed_layers > 0 ? stage.saving.recomputed_layers : stage.layers;
+  }
   // The most windows that fit; 0: not even the fewest, or its layers may not live there.
   int MostWindows(StageForm stage);
   bool CountsCopies(const StageForm& stage) const {

@@ -47,7 +47,7 @@ Plan Around(const StageTable& table, const StageForm& stage) {
 }
 
 TEST_CASE("stages keep and store what the step program does, whichever way they save memory") {
-  int stored = 0, by_rows = 0;
+  int stored = 0, by_rows = 0, some_layers = 0;
   const Schedule schedule = GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe);
   const bool gpipe = schedule == Schedule::kGPipe;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
@@ -59,9 +59,12 @@ TEST_CASE("stages keep and store what the step program does, whichever way they 
     const int layers = problem.shape.model.layers;
     for (int k = 0; k < static_cast<int>(table.kinds().size()); ++k) {
       const StageKind& kind = table.kinds()[k];
-      for (const UnitSaving& saving : kind.ways[0]) {
+      for (UnitSaving saving : kind.ways[0]) {
         for (const int from_end : {1, 2, 3, 4, 7}) {
           for (const bool first : {false, true}) {
+            // Of all layers, or of some, of which what takes as much more each is told.
+            saving.recomputed_layers =
+                saving.recompute == Recompute::kNone ? 0 : (from_end + (first ? 1 : 0)) % 3;
             StageForm stage{.kind = k, .layers = 3, .first = first, .from_end = from_end, .saving = saving};
             if (first) stage.layers = layers - std::max(0, from_end - 2);
             const Plan plan = Around(table, stage);
@@ -71,6 +74,7 @@ TEST_CASE("stages keep and store what the step program does, whichever way they 
             const RankMemory counted = memories.Of(kind, stage, kRoutes),
                              allocated = MemoryOfProgram(plan, program, problem.shape);
             CHECK(counted.activations == allocated.activations);
+            some_layers += saving.recomputed_layers > 0;
             CHECK(counted.host == allocated.host);
             CHECK(counted.total() == allocated.total());
             const bool stores = saving.activations_home == ActivationsHome::kHost &&
@@ -97,10 +101,11 @@ TEST_CASE("stages keep and store what the step program does, whichever way they 
   }
   CHECK(stored > 50);
   CHECK(by_rows > 10);
+  CHECK(some_layers > 50);
 }
 
 TEST_CASE("ways to save are told from what takes the least time, and each has room for more layers") {
-  int several = 0;
+  int several = 0, fewer = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     PlanningProblem problem = Saving(seed);
     for (DeviceCost& device : problem.devices) {
@@ -130,6 +135,12 @@ TEST_CASE("ways to save are told from what takes the least time, and each has ro
         REQUIRE(least.has_value());
         stage.saving = *least;
         const double of_least = table.PassSeconds(stage);
+        if (least->recomputed_layers > 0) {
+          ++fewer;
+          CHECK(table.ShortageOf(stage) <= Bytes{0});
+          stage.saving.recomputed_layers = least->recomputed_layers - 1;
+          if (least->recomputed_layers > 1) CHECK(table.ShortageOf(stage) > Bytes{0});
+        }
         for (const auto& [saving, most] : ways) {
           stage.saving = saving;
           if (stage.layers <= most) CHECK(of_least <= table.PassSeconds(stage) * (1 + 1e-12));
@@ -138,6 +149,7 @@ TEST_CASE("ways to save are told from what takes the least time, and each has ro
     }
   }
   CHECK(several > 6);
+  CHECK(fewer > 10);
 }
 
 }  // namespace

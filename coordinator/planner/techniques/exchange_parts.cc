@@ -5,7 +5,6 @@
 
 #include "coordinator/predictor/predict.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 
 namespace medley {
@@ -15,7 +14,8 @@ UnitPasses::UnitPasses(const PlanningProblem& problem, Reductions& reductions, c
     : problem_(&problem),
       reductions_(&reductions),
       chunk_(unit.chunks.front()),
-      recompute_(unit.recompute),
+      made_again_(
+          LastLayersMadeAgain(problem.shape.model, unit.chunks, unit.recompute, unit.recomputed_layers)),
       pass_(PassOfUnit(problem, unit, sequences)) {}
 
 absl::StatusOr<UnitPasses> UnitPasses::Make(const PlanningProblem& problem, Reductions& reductions,
@@ -61,8 +61,8 @@ double UnitPasses::MicroBatchSeconds() const {
     return ComputingSeconds(kind, blocks) + ExchangeSeconds(kind, blocks);
   };
   double all = seconds(InstructionKind::kForward, chunk_) + seconds(InstructionKind::kBackward, chunk_);
-  for (BlockId block = chunk_.first; block < chunk_.end && recompute_ != Recompute::kNone; ++block) {
-    if (problem_->shape.model.is_layer(block))
+  for (BlockId block = chunk_.first; block < chunk_.end; ++block) {
+    if (made_again_.Of(problem_->shape.model, block) != Recompute::kNone)
       all += seconds(InstructionKind::kRecompute, {block, block + 1});
   }
   return all;

@@ -5,6 +5,7 @@
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/pass_costs.h"
 #include "coordinator/predictor/reductions.h"
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/plan/plan.h"
 
 // Micro-batches that units of several devices cut into parts, so that what they exchange of one travels beside what they
@@ -31,7 +32,7 @@ class UnitPasses {
   const PlanningProblem* problem_;
   Reductions* reductions_;
   BlockRange chunk_;
-  Recompute recompute_;
+  LayersMadeAgain made_again_;
   GroupPass pass_;  // of no kind or blocks
   int group_;
   bool exchanges_on_cores_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/greatest_that.h"
 #include "runtime/base/some_names.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/gradient_slices.h"
@@ -90,6 +92,23 @@ double PercentOf(const StepPrediction& prediction, double seconds) {
   return prediction.step_seconds > 0 ? 100 * seconds / prediction.step_seconds : 0;
 }
 
+// "layers", or where some keep a part of theirs "3 to 12 of 12 layers".
+std::string RecomputedLayers(const Plan& plan, Recompute recompute, const ModelConfig& model) {
+  int fewest = std::numeric_limits<int>::max(), most = 0, held = 0;
+  bool all = true;
+  for (const Unit& unit : plan.units) {
+    if (unit.recompute != recompute) continue;
+    const int layers = LayersOf(unit, model),
+              again = unit.recomputed_layers > 0 ? unit.recomputed_layers : layers;
+    all = all && again == layers;
+    fewest = std::min(fewest, again);
+    most = std::max(most, again);
+    held = std::max(held, layers);
+  }
+  if (all) return "layers";
+  return absl::StrCat(fewest, fewest < most ? absl::StrCat(" to ", most) : "", " of ", held, " layers");
+}
+
 // "saves 1.0 MiB on n/0, for 2.0 MiB of 8.0 GiB there; copies one way take 3.0 % of the step at most, beside what computes"
 std::string DescribeCopies(const TechniqueUse& use, const PlanningProblem& problem, const Plan& plan,
                            const StepPrediction& prediction) {
@@ -140,6 +159,27 @@ Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers) {
   return {layers * elements * (2 * SizeOf(Dtype::kF32).value + kOptimizerBytes)};
 }
 
+Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan) {
+  Rank first = 0;
+  for (Unit& unit : plan.units) {
+    const Rank begin = first, end = first = first + static_cast<int>(unit.devices.size());
+    const int layers = LayersOf(unit, problem.shape.model);
+    if (unit.recompute == Recompute::kNone || layers < 2) continue;
+    unit.recomputed_layers = 0;
+    std::vector<StepProgram> programs;
+    for (Rank rank = begin; rank < end; ++rank)
+      programs.push_back(CompileStep(plan, rank, problem.shape, Purpose::kTrain));
+    const int kept = GreatestThat(0, layers - 1, [&](int keeps) {
+      return std::all_of(programs.begin(), programs.end(), [&](StepProgram& program) {
+        program.buffers.recomputed_layers = layers - keeps;
+        return Fits(MemoryOfProgram(plan, program, problem.shape), RoomOf(problem, plan, program.rank));
+      });
+    });
+    if (kept > 0) unit.recomputed_layers = layers - kept;
+  }
+  return plan;
+}
+
 std::string DescribeLimit(const DeviceRoom& room) {
   const std::string memory = FormatBytes(room.memory);
   if (room.largest_buffer == Bytes{0}) return memory;
@@ -148,6 +188,7 @@ std::string DescribeLimit(const DeviceRoom& room) {
 
 void UnitSaving::Set(Unit& unit) const {
   unit.recompute = recompute;
+  unit.recomputed_layers = recomputed_layers;
   unit.window_layers = window_layers;
   unit.activations_home = activations_home;
   unit.sequence_parallel = sequence_parallel;
@@ -190,6 +231,7 @@ int64_t OptimizerSharding::Room(Rank rank, Recompute recompute) {
   if (known) return *known;
   Unit& unit = plan_.units[unit_of_[rank]];
   unit.recompute = recompute;
+  unit.recomputed_layers = 0;
   RankMemory beside = MemoryOfRank(plan_, rank, problem_.shape);
   beside.optimizer = {};
   int64_t unshared = beside.parameters.value / SizeOf(Dtype::kF32).value;
@@ -275,6 +317,7 @@ std::optional<Plan> OptimizerSharding::Fit(const std::vector<UnitSaving>& saving
   Plan fitting = plan_;
   for (size_t u = 0; u < fitting.units.size(); ++u) {
     fitting.units[u].recompute = savings[u].recompute;
+    fitting.units[u].recomputed_layers = 0;
     fitting.units[u].window_layers = savings[u].window_layers;
   }
   const int64_t most = wanted.empty() ? 1 : *std::max_element(wanted.begin(), wanted.end());
@@ -326,14 +369,19 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
   }
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute == Recompute::kNone) continue;
-    const TechniqueUse use =
-        use_of([&](const Unit& unit) { return unit.recompute == recompute; },
-               [](Unit& unit) { unit.recompute = Recompute::kNone; }, {InstructionKind::kRecompute});
+    const TechniqueUse use = use_of([&](const Unit& unit) { return unit.recompute == recompute; },
+                                    [](Unit& unit) {
+                                      unit.recompute = Recompute::kNone;
+                                      unit.recomputed_layers = 0;
+                                    },
+                                    {InstructionKind::kRecompute});
     if (use.ranks.empty()) continue;
-    sentences.push_back(absl::StrFormat(
-        "%s recompute%s %s instead of keeping it (%s; takes %.1f %% of the step at most)", use.Devices(plan),
-        use.ranks.size() == 1 ? "s" : "", recompute == Recompute::kLayers ? "layers" : "layers but attention",
-        use.Saves(plan), PercentOf(prediction, use.seconds)));
+    sentences.push_back(
+        absl::StrFormat("%s recompute%s %s%s instead of keeping it (%s; takes %.1f %% of the step at most)",
+                        use.Devices(plan), use.ranks.size() == 1 ? "s" : "",
+                        RecomputedLayers(plan, recompute, problem.shape.model),
+                        recompute == Recompute::kLayers ? "" : " but attention", use.Saves(plan),
+                        PercentOf(prediction, use.seconds)));
   }
   const TechniqueUse rows = use_of([](const Unit& unit) { return unit.sequence_parallel; },
                                    [](Unit& unit) { unit.sequence_parallel = false; }, {});

@@ -31,6 +31,7 @@ struct UnitSaving {
   int window_layers = 0;  // of layers in host memory
   ActivationsHome activations_home = ActivationsHome::kDevice;
   bool sequence_parallel = false;  // of units of several devices
+  int recomputed_layers = 0;       // with `recompute`, of its last ones; 0: of all
 
   void Set(Unit& unit) const;
   friend bool operator==(const UnitSaving&, const UnitSaving&) = default;
@@ -51,6 +52,10 @@ constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
 // Bytes of host memory of `layers` layers that live there, of a device that has `share` of their width, if it has
 // all of their optimizer's state.
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers);
+
+// The plan with each unit that recomputes doing so of as few of its layers as fit its devices; as it is where it does not fit with
+// all of them. Every pass of the others is as long as before, or shorter. Compiles the program of each such rank.
+Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan);
 
 // "16.0 GiB", or where buffers have a limit "16.0 GiB, 4.0 GiB in one buffer".
 std::string DescribeLimit(const DeviceRoom& room);
@@ -75,7 +80,7 @@ class OptimizerSharding {
   // it holds with others, where its unit recomputes so. Negative: it does not fit without any of that.
   void KnowRoom(Rank rank, Recompute recompute, int64_t bytes);
 
-  // The plan with its units saving so (parallel to them) and weights with which all ranks fit their
+  // The plan with its units saving so (parallel to them), of all of their layers, and weights with which all ranks fit their
   // devices, by the same memory model as every plan; none: there are no such weights. The weights are the
   // greatest that fit of those that are nowhere greater than `wanted`, each positive and parallel to the units, or, where it
   // is empty, than even ones; that of a unit with nothing to share is 1. Units whose layers live in host memory are taken to

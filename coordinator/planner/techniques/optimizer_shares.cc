@@ -102,7 +102,8 @@ Plan WithOptimizerSharesBySpeed(const PlanningProblem& problem, const Plan& plan
   std::vector<UnitSaving> savings;
   for (const Unit& unit : plan.units)
     savings.push_back({.recompute = unit.recompute, .window_layers = unit.window_layers});
-  return OptimizerSharding(problem, plan).Fit(savings, weights).value_or(plan);
+  std::optional<Plan> lowered = OptimizerSharding(problem, plan).Fit(savings, weights);
+  return lowered ? WithFewestRecomputed(problem, *std::move(lowered)) : plan;
 }
 
 }  // namespace medley

@@ -16,16 +16,19 @@ BlockSeconds SecondsOf(const PlanningProblem& problem, const Unit& unit, int seq
   const auto size = std::find(problem.micro_batch_sizes.begin(), problem.micro_batch_sizes.end(), sequences);
   if (size == problem.micro_batch_sizes.end()) return slowest;
   const std::vector<ModelShare> shares = SharesOf(unit, problem.shape.model);
+  const int layers = LayersOf(unit, problem.shape.model);
+  // Of a layer, where not all are made again.
+  const double again = unit.recomputed_layers > 0 ? static_cast<double>(unit.recomputed_layers) / layers : 1;
   for (size_t m = 0; m < unit.devices.size(); ++m) {
     const std::optional<RankCosts> costs =
         CostsOf(*FindDevice(problem, unit.devices[m]), problem.shape.model, shares[m]);
     if (!costs) continue;
     const BlockTimes& times = costs->times[size - problem.micro_batch_sizes.begin()];
     slowest.embedding = std::max(slowest.embedding, times.embedding.Seconds());
-    slowest.layer =
-        std::max(slowest.layer, times.layer.Seconds() + RecomputeSeconds(problem.shape.model, sequences,
-                                                                         problem.shape.sequence, times.layer,
-                                                                         unit.recompute));
+    slowest.layer = std::max(
+        slowest.layer, times.layer.Seconds() + again * RecomputeSeconds(problem.shape.model, sequences,
+                                                                        problem.shape.sequence, times.layer,
+                                                                        unit.recompute));
     slowest.head = std::max(slowest.head, times.head.Seconds());
   }
   return slowest;
