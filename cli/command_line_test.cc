@@ -744,6 +744,28 @@ TEST_CASE("today's cluster is the coordinator's where no file is named, another 
   CHECK_THAT(nobody.err, Catch::StartsWith("medley: no coordinator at "));
 }
 
+TEST_CASE("a cluster is written as a file in which nodes that are alike are one group") {
+  FakeCoordinator coordinator;
+  for (const char* name : {"n08", "n09", "n11"}) {
+    v1::Node& node = *coordinator.cluster.add_nodes();
+    node.set_name(name);
+    node.set_host(absl::StrCat("machine of ", name));
+    node.set_seconds_since_renewal(0.1 * coordinator.cluster.nodes_size());
+    v1::Device& device = *node.add_devices();
+    device.set_name("gpu0");
+    device.set_backend("cuda");
+    device.set_kind("A100");
+  }
+  CHECK(Ask(coordinator, {"nodes", "--output", "cluster"}).out ==
+        "node_groups:\n"
+        "  - name: \"n[08-09,11]\"\n"
+        "    count: 3\n"
+        "    devices:\n"
+        "      - name: gpu0\n"
+        "        backend: cuda\n"
+        "        kind: A100\n");
+}
+
 TEST_CASE(
     "nothing is asked of a coordinator where nothing is changed, and what it has not measured is told") {
   FakeCoordinator coordinator;

@@ -15,6 +15,7 @@
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/engine/checkpoint/manifest.h"
 #include "runtime/wire/json_message.h"
+#include "runtime/wire/node_groups.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {
@@ -47,7 +48,8 @@ absl::Status RunNodes(const Connection& connection, const std::string& node) {
   if (connection.output == Output::kCluster) {
     if (!node.empty())
       return absl::InvalidArgumentError("--output: cluster is of all nodes; leave the node out");
-    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, client.ExportCluster());
+    ASSIGN_OR_RETURN(v1::ClusterSpec cluster, client.ExportCluster());
+    GroupAlikeNodes(cluster);
     Print(WriteYaml(cluster));
     return absl::OkStatus();
   }

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/offline_plan.h"
@@ -188,6 +189,25 @@ TEST_CASE("a way between two of three sites is changed, and others are not") {
   REQUIRE(two.status().ToString() == "OK");
   CHECK(two->cluster.link_classes_size() == 3);
   CHECK(AnswerWhatIf(Request(), three, {.removes = {"c-3"}}).status().ToString() == "OK");
+}
+
+TEST_CASE("nodes of a group that lists their names are removed and joined by these") {
+  v1::ClusterSpec cluster = Today();
+  v1::NodeGroup& group = *cluster.add_node_groups();
+  group.set_name("slow[08-10],x");
+  group.set_count(4);
+  *group.mutable_devices() = cluster.nodes(1).devices();
+  const absl::StatusOr<ChangedCluster> changed =
+      ChangeCluster(cluster, {.removes = {"slow09"}, .links = {"slow08/d0-x/d0=10Gbit,50us"}});
+  REQUIRE(changed.status().ToString() == "OK");
+  std::vector<std::string> names;
+  for (const v1::Node& node : changed->cluster.nodes()) names.push_back(node.name());
+  CHECK(names == std::vector<std::string>{"a-1", "b-2", "slow08", "slow10", "x"});
+  REQUIRE(changed->cluster.links_size() == 1);
+  CHECK(changed->cluster.links(0).a() == "x/d0");
+  CHECK(changed->cluster.links(0).b() == "slow08/d0");
+  CHECK_THAT(std::string(ChangeCluster(cluster, {.removes = {"slow11"}}).status().message()),
+             Contains("no node or device is \"slow11\""));
 }
 
 TEST_CASE("devices may take the place and the name of those that are removed") {

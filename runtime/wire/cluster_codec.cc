@@ -13,6 +13,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/device_codec.h"
 #include "runtime/wire/link_codec.h"
+#include "runtime/wire/node_groups.h"
 
 namespace medley {
 namespace {
@@ -247,13 +248,12 @@ v1::LinkClass EncodeLinkClass(const ClusterLinkClass& link) {
 
 using PriceByKind = std::map<std::string, double>;
 
-// InvalidArgument: a kind that is named twice, or that no device is of.
-absl::StatusOr<PriceByKind> DecodePrices(const v1::ClusterSpec& cluster) {
+// InvalidArgument: a kind that is named twice, or that no device of `nodes` is of.
+absl::StatusOr<PriceByKind> DecodePrices(const v1::ClusterSpec& cluster, const std::vector<v1::Node>& nodes) {
   std::set<std::string> kinds;
-  for (const v1::Node& node : cluster.nodes()) {
+  for (const v1::Node& node : nodes) {
     for (const v1::Device& device : node.devices()) kinds.insert(device.kind());
   }
-  for (const v1::NodeGroup& group : cluster.node_groups()) kinds.insert(group.device().kind());
   PriceByKind prices;
   for (int i = 0; i < cluster.kind_prices_size(); ++i) {
     const v1::KindPrice& price = cluster.kind_prices(i);
@@ -273,21 +273,6 @@ ClusterDevice DecodePriced(const v1::Device& device, const PriceByKind& prices) 
   const auto price = prices.find(device.kind());
   if (!device.has_price_per_hour() && price != prices.end()) decoded.price_per_hour = price->second;
   return decoded;
-}
-
-// The nodes of a group, each with its devices.
-void AddNodes(const v1::NodeGroup& group, const PriceByKind& prices, std::vector<ClusterNode>& nodes) {
-  for (uint32_t n = 0; n < group.count(); ++n) {
-    ClusterNode& node = nodes.emplace_back();
-    node.name = absl::StrCat(group.name(), "-", n);
-    node.host_memory = {static_cast<int64_t>(group.host_memory_bytes())};
-    node.site = group.site();
-    node.network_cards = static_cast<int>(group.network_cards());
-    for (uint32_t d = 0; d < group.devices_per_node(); ++d) {
-      ClusterDevice& device = node.devices.emplace_back(DecodePriced(group.device(), prices));
-      if (group.devices_per_node() > 1) absl::StrAppend(&device.description.name, d);
-    }
-  }
 }
 
 namespace {
@@ -334,18 +319,18 @@ absl::StatusOr<ClusterLinkClass> DecodeLinkClass(const v1::LinkClass& link) {
 
 absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
   Cluster decoded;
-  ASSIGN_OR_RETURN(const PriceByKind prices, DecodePrices(cluster));
-  for (const v1::Node& node : cluster.nodes()) {
+  ASSIGN_OR_RETURN(const std::vector<v1::Node> nodes, ExpandNodes(cluster));
+  if (nodes.empty())
+    return absl::InvalidArgumentError(
+        "nodes: there are none, and no node_groups; at least one of either is needed");
+  ASSIGN_OR_RETURN(const PriceByKind prices, DecodePrices(cluster, nodes));
+  for (const v1::Node& node : nodes) {
     ClusterNode& named =
         decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}, {}, node.site()});
     named.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
     named.network_cards = static_cast<int>(node.network_cards());
     for (const v1::Device& device : node.devices()) named.devices.push_back(DecodePriced(device, prices));
   }
-  if (cluster.nodes().empty() && cluster.node_groups().empty())
-    return absl::InvalidArgumentError(
-        "nodes: there are none, and no node_groups; at least one of either is needed");
-  for (const v1::NodeGroup& group : cluster.node_groups()) AddNodes(group, prices, decoded.nodes);
   const std::set<std::string> sites = SitesOf(decoded);
   for (int i = 0; i < cluster.link_classes_size(); ++i) {
     const std::string field = absl::StrCat("link_classes[", i, "]");

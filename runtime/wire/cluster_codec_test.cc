@@ -47,12 +47,16 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
     if (link.has_a_site() && link.a_site() == link.b_site()) link.clear_b_site();
   }
   for (v1::NodeGroup& group : *cluster.mutable_node_groups()) {
+    group.set_name("g");  // any text is allowed by its rule, and not all of them name nodes
     group.set_count(1 + group.count() % 3);
-    group.set_devices_per_node(1 + group.devices_per_node() % 3);
+    if (group.devices().empty()) group.mutable_device()->set_name("d");
+    if (!group.devices().empty()) group.clear_device(), group.clear_devices_per_node();
+    if (group.has_devices_per_node()) group.set_devices_per_node(1 + group.devices_per_node() % 3);
   }
   cluster.clear_kind_prices();
   if (!cluster.node_groups().empty()) {
-    cluster.add_kind_prices()->set_kind(cluster.node_groups(0).device().kind());
+    const v1::NodeGroup& group = cluster.node_groups(0);
+    cluster.add_kind_prices()->set_kind(group.has_device() ? group.device().kind() : group.devices(0).kind());
     cluster.mutable_kind_prices(0)->set_price_per_hour(1 + static_cast<double>(seed % 3));
   }
   if (cluster.has_default_link()) {
