@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/coordinator_client.h"
 #include "cli/input_file.h"
@@ -17,6 +16,7 @@
 #include "cli/patient_call.h"
 #include "cli/plan_page.h"
 #include "cli/what_if_view.h"
+#include "coordinator/problem/not_measured.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/yaml_message.h"
 
@@ -74,11 +74,9 @@ DataSheets SheetsIn(const std::string& given_directory) {
 
 // A plan with the coordinator measures what a plan of its exported cluster misses.
 absl::Status TellWhatMeasures(const absl::Status& status, const std::string& spec_file) {
-  const std::string message(status.message());
-  if (!absl::StartsWith(message, "no profile for ") && !absl::StartsWith(message, "no link between "))
-    return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(message, "; `medley plan ", spec_file, "` measures what is missing"));
+  if (!IsNotMeasured(status)) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; `medley plan ", spec_file,
+                                                  "` measures what is missing"));
 }
 
 }  // namespace

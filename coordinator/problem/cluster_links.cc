@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/problem/not_measured.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -85,9 +86,8 @@ class FindingLinks {
       if (link->level == level && link->Joins(a_end, b_end)) return link->cost;
     }
     if (cluster_.default_link) return *cluster_.default_link;
-    return absl::FailedPreconditionError(
-        absl::StrCat("no link between \"", a.name, "\" and \"", b.name,
-                     "\", no link class that is theirs, and no default_link"));
+    return NotMeasuredError(absl::StrCat("no link between \"", a.name, "\" and \"", b.name,
+                                         "\", no link class that is theirs, and no default_link"));
   }
 
   const std::vector<AllowedDevice>& devices_;

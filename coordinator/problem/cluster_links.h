@@ -20,7 +20,7 @@ struct AllowedDevice {
 
 // The links between them, in their order. Those that no link of the cluster names are alike by kind and site, and have one
 // end together.
-// FailedPrecondition: a pair has no link, no link class that is its, and there is no default_link; names the pair.
+// NotMeasuredError: a pair has no link, no link class that is its, and there is no default_link; names the pair.
 absl::StatusOr<DeviceLinks> LinksOf(const std::vector<AllowedDevice>& devices, const Cluster& cluster);
 
 // What is supposed of a link that was not measured, beside those that were: it is as the slowest of them, or, where there

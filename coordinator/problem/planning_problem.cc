@@ -13,6 +13,7 @@
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/problem/cluster_links.h"
 #include "coordinator/problem/network.h"
+#include "coordinator/problem/not_measured.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -152,7 +153,7 @@ absl::Status MissingError(const std::vector<MissingProfile>& missing, const Trai
   for (const auto& [shape, kinds] : by_shape)
     parts.push_back(
         absl::StrCat("no profile for shape \"", shape, "\" of device kind ", absl::StrJoin(kinds, "; ")));
-  return absl::FailedPreconditionError(absl::StrJoin(parts, "; "));
+  return NotMeasuredError(absl::StrJoin(parts, "; "));
 }
 
 // The gradient of an embedding's weights is all that its backward does; the head puts nothing off.

@@ -87,8 +87,7 @@ absl::StatusOr<std::vector<MissingProfile>> MissingFasterShares(const TrainingSp
 // (SharedSlowdown::correction) counted in; those that share a processor do that instead.
 //
 // Pure. Errors, beside those of MissingProfiles:
-//   FailedPrecondition   a profile that is needed or a link is missing; names kind, shape and sizes, or the
-//                        pair.
+//   NotMeasuredError   a profile that is needed or a link is missing; names kind, shape and sizes, or the pair.
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobConstraints& constraints,
                                             const Cluster& cluster);
 

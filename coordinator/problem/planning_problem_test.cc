@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "coordinator/problem/not_measured.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/ir/model/block_sizes.h"
 
@@ -320,6 +321,7 @@ TEST_CASE("what has not been measured is named") {
   CHECK((*missing)[1].device == "b/cpu0");
   CHECK((*missing)[1].micro_batch_sizes == std::vector<int>{2});
   const absl::Status status = MakeProblem(Spec(), {}, cluster).status();
+  CHECK(IsNotMeasured(status));
   CHECK(absl::IsFailedPrecondition(status));
   CHECK(status.message() ==
         std::string("no profile for shape \"") + kShape +
@@ -332,6 +334,7 @@ TEST_CASE("a pair without a link is named, unless all have the default") {
   Cluster cluster = ThreeNodes();
   cluster.default_link.reset();
   const absl::Status status = MakeProblem(Spec(), {}, cluster).status();
+  CHECK(IsNotMeasured(status));
   CHECK(absl::IsFailedPrecondition(status));
   CHECK(status.message() ==
         "no link between \"c/cpu0\" and \"a/cpu0\", no link class that is theirs, and no default_link");
