@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,44 +21,99 @@ constexpr double kWorthCorrecting = 0.02, kWorthTellingAgain = 0.01;
 // Beyond this something else was measured: a process that was stopped, a debugger.
 constexpr double kMostFactor = 5;
 
-bool IsPass(const v1::TraceInstruction& instruction) {
-  static const std::set<std::string> names = {
-      NameOf(InstructionKind::kForward), NameOf(InstructionKind::kBackward),
-      NameOf(InstructionKind::kInputGradient), NameOf(InstructionKind::kWeightGradient)};
-  return names.contains(instruction.kind());
+// What is learnt from. Of the other kinds a trace does not tell what they take from what they wait for: ends of
+// messages, sums and gathers wait for each other. Those that make parameters ahead have no times of their own.
+constexpr std::pair<InstructionKind, TimeClass> kTimesOfInstructions[] = {
+    {InstructionKind::kForward, TimeClass::kPasses},
+    {InstructionKind::kBackward, TimeClass::kPasses},
+    {InstructionKind::kInputGradient, TimeClass::kPasses},
+    {InstructionKind::kWeightGradient, TimeClass::kPasses},
+    {InstructionKind::kRecompute, TimeClass::kRecomputations},
+    {InstructionKind::kUpdateParameters, TimeClass::kUpdates},
+    {InstructionKind::kNormGradients, TimeClass::kNorms},
+    {InstructionKind::kFetch, TimeClass::kFetches},
+    {InstructionKind::kStore, TimeClass::kStores}};
+
+std::optional<TimeClass> TimesOf(const v1::TraceInstruction& instruction) {
+  static const std::map<std::string, TimeClass> by_name = [] {
+    std::map<std::string, TimeClass> names;
+    for (const auto& [kind, times] : kTimesOfInstructions) names[NameOf(kind)] = times;
+    return names;
+  }();
+  // What it is of may follow: "fetch parameters of layer 3".
+  const std::string& name = instruction.kind();
+  auto found = by_name.find(name);
+  if (found == by_name.end()) found = by_name.find(name.substr(0, name.find(' ')));
+  if (found == by_name.end()) return std::nullopt;
+  return found->second;
+}
+
+// Whether what a unit of one device takes for such times is what its profile is about, and nothing beside.
+bool AreAsProfiled(const PlannedJob& planned, const Unit& unit, TimeClass times) {
+  switch (times) {
+    case TimeClass::kPasses:
+    case TimeClass::kRecomputations:
+      // What conversions, or sums between the ranks of a unit, take would be taken for a slow device.
+      return planned.passes_as_profiled;
+    case TimeClass::kUpdates:
+    case TimeClass::kNorms:
+      // Those of layers in windows share the memory with copies; those that went ahead only settle.
+      return !unit.has_windows() && !planned.plan.post_validation;
+    case TimeClass::kFetches:
+    case TimeClass::kStores:
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape)
-    : job_id_(std::move(job_id)), shape_(std::move(shape)) {
-  // What conversions, or sums between the ranks of a unit, take would be taken for a slow device.
-  if (!planned.passes_as_profiled) return;
-  std::map<std::string, size_t> subject_of_kind;
-  for (const ProfileUse& use : planned.report.profiles) {
-    subject_of_kind[use.device_kind] = subjects_.size();
-    Subject& kind = subjects_.emplace_back();
-    kind.lesson.device_kind = use.device_kind;
-    kind.lesson.measured_at_seconds = use.measured_at_seconds;
-    const auto correction = planned.corrections.find(use.device_kind);
-    if (correction != planned.corrections.end()) kind.planned_factor = correction->second;
+ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, const std::string& shape)
+    : job_id_(std::move(job_id)) {
+  std::map<std::string, SubjectsByTimes> of_kinds;
+  for (const TimesUse& use : planned.times_used) {
+    of_kinds[use.device_kind][use.times] = subjects_.size();
+    Subject& subject = subjects_.emplace_back();
+    subject.lesson.times = use.times;
+    subject.lesson.device_kind = use.device_kind;
+    subject.lesson.shape = use.shape;
+    subject.lesson.measured_at_seconds = use.measured_at_seconds;
+    subject.planned_factor = use.factor;
+  }
+  std::map<std::string, const Unit*> units;  // of one device; times of others are of their shares
+  for (const Unit& unit : planned.plan.units) {
+    if (unit.devices.size() == 1) units[unit.devices.front()] = &unit;
   }
   for (const Explanation::Device& used : planned.report.explanation.devices) {
-    if (!used.used || planned.report.emulated.contains(used.name)) continue;
+    const auto unit = units.find(used.name);
+    if (unit == units.end() || planned.report.emulated.contains(used.name)) continue;
     const auto beside = planned.slowdowns.find(used.name);
-    if (beside != planned.slowdowns.end()) {
-      const PlannedSlowdown& slowdown = beside->second;
-      subject_of_device_[used.name] = subjects_.size();
-      Subject& device = subjects_.emplace_back();
-      device.lesson.host = slowdown.host;
-      device.lesson.device = used.name;
-      device.lesson.measured_at_seconds = slowdown.measured_at_seconds;
-      device.planned_factor = slowdown.planned_factor / slowdown.measured_factor;
-      device.least_factor = 1 / slowdown.measured_factor;  // nobody is faster for company
-    } else if (const auto kind = subject_of_kind.find(used.kind); kind != subject_of_kind.end()) {
-      subject_of_device_[used.name] = kind->second;
-    }
+    SubjectsByTimes subjects = beside != planned.slowdowns.end()
+                                   ? AddSlowdown(used.name, beside->second, shape)
+                                   : of_kinds[used.kind];
+    std::erase_if(subjects, [&](const auto& of) { return !AreAsProfiled(planned, *unit->second, of.first); });
+    subjects_of_device_[used.name] = std::move(subjects);
   }
+}
+
+ProfileLearner::SubjectsByTimes ProfileLearner::AddSlowdown(const std::string& device,
+                                                            const PlannedSlowdown& slowdown,
+                                                            const std::string& shape) {
+  SubjectsByTimes subjects;
+  for (const auto& [times, factor] :
+       {std::pair(TimeClass::kPasses, slowdown.passes), std::pair(TimeClass::kUpdates, slowdown.updates)}) {
+    subjects[times] = subjects_.size();
+    Subject& subject = subjects_.emplace_back();
+    subject.lesson.times = times;
+    subject.lesson.host = slowdown.host;
+    subject.lesson.device = device;
+    subject.lesson.shape = shape;
+    subject.lesson.measured_at_seconds = slowdown.measured_at_seconds;
+    subject.planned_factor = factor.planned / factor.measured;
+    subject.least_factor = 1 / factor.measured;  // nobody is faster for company
+  }
+  subjects[TimeClass::kNorms] = subjects[TimeClass::kUpdates];
+  return subjects;
 }
 
 std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, double now_seconds) {
@@ -68,11 +122,14 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
   };
   std::map<size_t, Sum> sums;
   for (const v1::TraceLane& lane : trace.lanes()) {
-    const auto subject = subject_of_device_.find(lane.device());
-    if (subject == subject_of_device_.end()) continue;
-    Sum& sum = sums[subject->second];
+    const auto device = subjects_of_device_.find(lane.device());
+    if (device == subjects_of_device_.end()) continue;
     for (const v1::TraceInstruction& instruction : lane.instructions()) {
-      if (!IsPass(instruction)) continue;
+      const std::optional<TimeClass> times = TimesOf(instruction);
+      if (!times) continue;
+      const auto subject = device->second.find(*times);
+      if (subject == device->second.end()) continue;
+      Sum& sum = sums[subject->second];
       sum.predicted += instruction.predicted_end_seconds() - instruction.predicted_start_seconds();
       sum.measured += instruction.measured_end_seconds() - instruction.measured_start_seconds();
     }
@@ -124,19 +181,19 @@ std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner,
     const std::string about = lesson.device.empty()
                                   ? lesson.device_kind
                                   : absl::StrCat(lesson.device, " beside the others of its host");
-    const v1::ProfileCorrection correction = EncodeCorrection(lesson.correction);
+    const v1::ProfileCorrection correction = EncodeCorrection(lesson.times, lesson.correction);
     const absl::StatusOr<bool> put =
         lesson.device.empty()
-            ? store.PutCorrection(lesson.device_kind, learner.shape(), lesson.measured_at_seconds, correction)
-            : store.PutSlowdownCorrection(lesson.host, learner.shape(), lesson.device,
+            ? store.PutCorrection(lesson.device_kind, lesson.shape, lesson.measured_at_seconds, correction)
+            : store.PutSlowdownCorrection(lesson.host, lesson.shape, lesson.device,
                                           lesson.measured_at_seconds, correction);
     if (!put.ok()) {
       said.push_back(absl::StrCat("what was learnt about ", about, " is not kept: ", put.status().message()));
     } else if (*put) {
       said.push_back(absl::StrFormat(
-          "passes of %s take %.2f times as long as was measured, over %d traced steps: plans to come are "
+          "%s of %s take %.2f times as long as was measured, over %d traced steps: plans to come are "
           "made with that",
-          about, lesson.correction.factor, lesson.correction.steps));
+          NameOf(lesson.times), about, lesson.correction.factor, lesson.correction.steps));
     }
   }
   return said;

@@ -15,15 +15,18 @@ namespace medley {
 class ProfileLearner {
  public:
   // `shape`: ShapeKey of the job. Keeps nothing of `planned`.
-  ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape);
+  ProfileLearner(std::string job_id, const PlannedJob& planned, const std::string& shape);
 
-  // How many times as long passes take as was measured: those of a device kind, or, where devices that were
-  // measured together are in use together, of one device beside the others of its host. Alone and beside
-  // others are told apart, so that neither is blamed for the other.
+  // How many times as long what a profile has times of takes as was measured: on devices of a kind, or, where
+  // devices that were measured together are in use together, on one device beside the others of its host, of
+  // which kPasses and kUpdates, with norms, are known. Alone and beside others are told apart, so that neither is
+  // blamed for the other.
   struct Lesson {
-    std::string device_kind;         // empty where `device` says it
-    std::string host, device;        // of a slow-down
-    double measured_at_seconds = 0;  // of the profile or slow-down that it is about
+    TimeClass times = TimeClass::kPasses;
+    std::string device_kind;   // empty where `device` says it
+    std::string host, device;  // of a slow-down
+    std::string shape;         // of the profile or slow-down that it is about, as the next
+    double measured_at_seconds = 0;
     ProfileCorrection correction;
   };
   // Takes in a step. A lesson comes once the median of four steps or more is further from what was planned
@@ -31,8 +34,6 @@ class ProfileLearner {
   // lesson by more than 1 %, and than that. What was planned with counts like four steps of its own.
   // Pure but for what it remembers. `now_seconds`: unix.
   std::vector<Lesson> Add(const v1::Trace& trace, double now_seconds);
-
-  const std::string& shape() const { return shape_; }
 
  private:
   struct Subject {
@@ -42,11 +43,16 @@ class ProfileLearner {
     std::vector<double> ratios;  // measured / predicted, of each step
     double told_factor = 0;      // the last lesson's; 0: none yet
   };
+  using SubjectsByTimes = std::map<TimeClass, size_t>;
+  // Those of a device that is slowed down by others of its host.
+  SubjectsByTimes AddSlowdown(const std::string& device, const PlannedSlowdown& slowdown,
+                              const std::string& shape);
   std::optional<Lesson> LessonOf(Subject& subject) const;
 
-  const std::string job_id_, shape_;
+  const std::string job_id_;
   std::vector<Subject> subjects_;
-  std::map<std::string, size_t> subject_of_device_;  // of real ones that are used
+  // Of real ones that are used, each a unit by itself.
+  std::map<std::string, SubjectsByTimes> subjects_of_device_;
 };
 
 // Puts what `trace` taught into the store, unless it was measured anew since the job was planned. Returns

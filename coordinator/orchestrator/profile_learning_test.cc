@@ -3,46 +3,89 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "coordinator/store/store_under_test.h"
 
 namespace medley {
 namespace {
 
+constexpr const char* kCopiesShape = "another";
+
+// Each device a unit of its own; of their kinds all times were measured.
 PlannedJob Planned() {
   PlannedJob planned;
   for (const auto& [device, kind] :
        {std::pair("a/cpu0", "fast"), std::pair("b/cpu0", "slow"), std::pair("c/cpu0", "fast")}) {
     planned.report.explanation.devices.push_back({.name = device, .kind = kind, .used = true});
+    planned.plan.units.push_back({.devices = {device}});
   }
   for (const char* kind : {"fast", "slow"}) {
-    planned.report.profiles.push_back({.device_kind = kind, .measured_at_seconds = 7});
+    for (const TimeClass times : kTimeClasses) {
+      const bool copies = times == TimeClass::kFetches || times == TimeClass::kStores;
+      planned.times_used.push_back({kind, times, copies ? kCopiesShape : "tiny", 7, 1});
+    }
   }
   return planned;
 }
 
-// Each device forward for 1 s and backward for 2 s as predicted, but `times` as long; and an update that
-// takes for ever.
+void SetFactor(PlannedJob& planned, const std::string& kind, TimeClass times, double factor) {
+  for (TimesUse& use : planned.times_used) {
+    if (use.device_kind == kind && use.times == times) use.factor = factor;
+  }
+}
+
+// Of a trace: names of instructions, the seconds that they are predicted to take, and how many times as long they do.
+struct Taken {
+  std::string name;
+  double predicted_seconds = 0, times = 1;
+};
+
+void AddLane(const std::string& device, const std::vector<Taken>& instructions, v1::Trace& trace) {
+  v1::TraceLane& lane = *trace.add_lanes();
+  lane.set_device(device);
+  double at = 0;
+  for (const Taken& taken : instructions) {
+    v1::TraceInstruction& instruction = *lane.add_instructions();
+    instruction.set_kind(taken.name);
+    instruction.set_predicted_start_seconds(10);
+    instruction.set_predicted_end_seconds(10 + taken.predicted_seconds);
+    instruction.set_measured_start_seconds(at);
+    at += taken.predicted_seconds * taken.times;
+    instruction.set_measured_end_seconds(at);
+  }
+}
+
+// Each device forward for 1 s and backward for 2 s as predicted, but `times` as long; and a message that takes for ever.
 v1::Trace Step(const std::map<std::string, double>& times) {
   v1::Trace trace;
   for (const auto& [device, factor] : times) {
-    v1::TraceLane& lane = *trace.add_lanes();
-    lane.set_device(device);
-    double at = 0;
-    for (const auto& [kind, seconds] : {std::pair("forward", 1.0), std::pair("backward", 2.0)}) {
-      v1::TraceInstruction& instruction = *lane.add_instructions();
-      instruction.set_kind(kind);
-      instruction.set_predicted_start_seconds(10);
-      instruction.set_predicted_end_seconds(10 + seconds);
-      instruction.set_measured_start_seconds(at);
-      at += seconds * factor;
-      instruction.set_measured_end_seconds(at);
-    }
-    v1::TraceInstruction& update = *lane.add_instructions();
-    update.set_kind("update parameters");
-    update.set_predicted_end_seconds(1);
-    update.set_measured_end_seconds(100);
+    AddLane(device, {{"forward", 1, factor}, {"backward", 2, factor}, {"send activation", 1, 100}}, trace);
   }
+  return trace;
+}
+
+// One of each kind of instruction on a device, with passes as predicted.
+v1::Trace WholeStep(const std::string& device, const std::map<TimeClass, double>& times) {
+  const auto factor = [&](TimeClass of) {
+    const auto found = times.find(of);
+    return found == times.end() ? 1 : found->second;
+  };
+  std::vector<Taken> taken;
+  for (const char* pass : {"forward", "backward", "input gradient", "weight gradient"})
+    taken.push_back({pass, 1, factor(TimeClass::kPasses)});
+  taken.push_back({"recompute", 0.5, factor(TimeClass::kRecomputations)});
+  taken.push_back({"norm", 0.1, factor(TimeClass::kNorms)});
+  taken.push_back({"update", 0.2, factor(TimeClass::kUpdates)});
+  taken.push_back({"fetch activations", 0.2, factor(TimeClass::kFetches)});
+  taken.push_back({"fetch parameters of layer 3", 0.2, factor(TimeClass::kFetches)});
+  taken.push_back({"store activations", 0.2, factor(TimeClass::kStores)});
+  for (const char* other : {"receive activation", "send gradient", "reduce gradients", "scatter gradients",
+                            "gather parameters", "gather activation", "reduce scalars", "advance parameters",
+                            "zero gradients of layer 3", "join gradients"})
+    taken.push_back({other, 0.1, 4});
+  v1::Trace trace;
+  AddLane(device, taken, trace);
   return trace;
 }
 
@@ -70,7 +113,7 @@ TEST_CASE("four steps that agree correct a kind's profile, and say so again when
 
 TEST_CASE("what the prediction was multiplied by already is counted in") {
   PlannedJob planned = Planned();
-  planned.corrections["slow"] = 1.2;
+  SetFactor(planned, "slow", TimeClass::kPasses, 1.2);
   ProfileLearner learner("gpt-1", planned, "tiny");
   std::vector<ProfileLearner::Lesson> lessons;
   for (int i = 0; i < 4; ++i) lessons = learner.Add(Step({{"b/cpu0", 0.8}}), 1);
@@ -102,8 +145,7 @@ TEST_CASE("a device that is again as fast as it was planned with is believed too
 
 TEST_CASE("a device beside others of its host teaches how they slow it down, and nothing about its kind") {
   PlannedJob planned = Planned();
-  planned.slowdowns["b/cpu0"] = {
-      .host = "box", .measured_at_seconds = 9, .measured_factor = 1.02, .planned_factor = 1.02};
+  planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = 9, .passes = {1.02, 1.02}};
   ProfileLearner learner("gpt-1", planned, "tiny");
   double kind = 0, beside = 0;
   for (int i = 0; i < 9; ++i) {
@@ -126,8 +168,7 @@ TEST_CASE("a device beside others of its host teaches how they slow it down, and
 TEST_CASE("no device is faster for company") {
   PlannedJob planned = Planned();
   // A job before taught 1.2 instead of the measured 1.1.
-  planned.slowdowns["b/cpu0"] = {
-      .host = "box", .measured_at_seconds = 9, .measured_factor = 1.1, .planned_factor = 1.2};
+  planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = 9, .passes = {1.1, 1.2}};
   ProfileLearner learner("gpt-1", planned, "tiny");
   double beside = 0;
   for (int i = 0; i < 9; ++i) {
@@ -146,6 +187,83 @@ TEST_CASE("steps that do not agree, and what cannot be, teach nothing") {
   emulated.report.emulated = {"a/cpu0", "b/cpu0", "c/cpu0"};
   ProfileLearner rehearsal("gpt-1", emulated, "tiny");
   for (int i = 0; i < 9; ++i) CHECK(rehearsal.Add(Step({{"a/cpu0", 2}}), 1).empty());
+}
+
+TEST_CASE("each class of times is learnt by itself, about the profile that it is from") {
+  for (const TimeClass slow : kTimeClasses) {
+    CAPTURE(NameOf(slow));
+    ProfileLearner learner("gpt-1", Planned(), "tiny");
+    std::vector<ProfileLearner::Lesson> lessons;
+    for (int i = 0; i < 4; ++i) lessons = learner.Add(WholeStep("b/cpu0", {{slow, 2}}), 1);
+    REQUIRE(lessons.size() == 1);
+    CHECK(lessons[0].times == slow);
+    CHECK(lessons[0].device_kind == "slow");
+    CHECK(lessons[0].shape ==
+          (slow == TimeClass::kFetches || slow == TimeClass::kStores ? kCopiesShape : "tiny"));
+    CHECK(lessons[0].correction.factor == Approx(std::sqrt(2.0)));
+  }
+}
+
+TEST_CASE("noise does not move updates, nor does what was not measured get a factor") {
+  ProfileLearner noisy("gpt-1", Planned(), "tiny");
+  for (const double noise : {0.95, 1.05, 1.0, 0.94, 1.06, 1.0, 0.9, 1.1})
+    CHECK(noisy.Add(WholeStep("b/cpu0", {{TimeClass::kUpdates, 1.03 * noise}}), 1).empty());
+  PlannedJob planned = Planned();
+  std::erase_if(planned.times_used, [](const TimesUse& use) { return use.times == TimeClass::kUpdates; });
+  ProfileLearner unmeasured("gpt-1", planned, "tiny");
+  for (int i = 0; i < 9; ++i)
+    CHECK(unmeasured.Add(WholeStep("b/cpu0", {{TimeClass::kUpdates, 2}}), 1).empty());
+}
+
+TEST_CASE("times that have something else in them are left") {
+  const auto learnt = [](const PlannedJob& planned) {
+    std::set<TimeClass> classes;
+    ProfileLearner learner("gpt-1", planned, "tiny");
+    std::map<TimeClass, double> all;
+    for (const TimeClass times : kTimeClasses) all[times] = 2;
+    for (int i = 0; i < 4; ++i) {
+      for (const auto& lesson : learner.Add(WholeStep("b/cpu0", all), 1)) classes.insert(lesson.times);
+    }
+    return classes;
+  };
+  const std::set<TimeClass> copies = {TimeClass::kFetches, TimeClass::kStores};
+  CHECK(learnt(Planned()) == std::set<TimeClass>(std::begin(kTimeClasses), std::end(kTimeClasses)));
+  PlannedJob planned = Planned();
+  planned.report.emulated = {"b/cpu0"};
+  CHECK(learnt(planned).empty());
+  planned = Planned();
+  planned.plan.units[1].devices.push_back("d/cpu0");  // their profiles are of shares
+  CHECK(learnt(planned).empty());
+  planned = Planned();
+  planned.passes_as_profiled = false;
+  CHECK(learnt(planned) ==
+        std::set<TimeClass>{TimeClass::kUpdates, TimeClass::kNorms, TimeClass::kFetches, TimeClass::kStores});
+  planned.plan.units[1].window_layers = 2;
+  CHECK(learnt(planned) == copies);
+  planned = Planned();
+  planned.plan.post_validation = true;
+  CHECK(learnt(planned) == std::set<TimeClass>{TimeClass::kPasses, TimeClass::kRecomputations,
+                                               TimeClass::kFetches, TimeClass::kStores});
+}
+
+TEST_CASE("beside others updates and norms are slowed down together, and nothing is learnt about the kind") {
+  PlannedJob planned = Planned();
+  planned.slowdowns["b/cpu0"] = {
+      .host = "box", .measured_at_seconds = 9, .passes = {1.1, 1.1}, .updates = {1.5, 1.5}};
+  ProfileLearner learner("gpt-1", planned, "tiny");
+  std::vector<ProfileLearner::Lesson> lessons;
+  for (int i = 0; i < 4; ++i) {
+    lessons = learner.Add(WholeStep("b/cpu0", {{TimeClass::kUpdates, 2},
+                                               {TimeClass::kNorms, 2},
+                                               {TimeClass::kFetches, 2},
+                                               {TimeClass::kRecomputations, 2}}),
+                          1);
+  }
+  REQUIRE(lessons.size() == 1);
+  CHECK(lessons[0].times == TimeClass::kUpdates);
+  CHECK(lessons[0].device == "b/cpu0");
+  CHECK(lessons[0].shape == "tiny");
+  CHECK(lessons[0].correction.factor == Approx(std::sqrt(2.0)));
 }
 
 TEST_CASE("a factor is found through noise and the odd step that was disturbed", "[property]") {
@@ -191,6 +309,46 @@ TEST_CASE("what a step taught is in the store, unless the profile is another by 
   }
 }
 
+TEST_CASE("a device whose updates take twice as long is said to, and what was known of its passes stays") {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<Store> store = OpenStore(directory);
+  v1::DeviceProfile profile;
+  profile.set_device_kind("slow");
+  profile.set_measured_at_seconds(7);
+  profile.add_times()->set_micro_batch_sequences(1);
+  for (const char* shape : {"tiny", kCopiesShape}) {
+    profile.set_shape(shape);
+    REQUIRE(store->PutProfile(profile).ok());
+  }
+  v1::ProfileCorrection passes;
+  passes.set_factor(1.1);
+  REQUIRE(store->PutCorrection("slow", "tiny", 7, passes).value());
+  PlannedJob planned = Planned();
+  SetFactor(planned, "slow", TimeClass::kPasses, 1.1);
+  ProfileLearner learner("gpt-1", planned, "tiny");
+  std::vector<std::string> said;
+  for (int i = 0; i < 4; ++i) {
+    said = NoteMeasuredStep(*store, learner,
+                            WholeStep("b/cpu0", {{TimeClass::kUpdates, 2}, {TimeClass::kFetches, 1.5}}));
+  }
+  REQUIRE(said.size() == 2);
+  CHECK_THAT(said[0], Catch::StartsWith("updates of slow take 1.41 times as long as was measured"));
+  CHECK_THAT(said[1], Catch::StartsWith("fetches of slow take 1.22 times as long as was measured"));
+  for (const v1::DeviceProfile& now : *store->ListProfiles()) {
+    REQUIRE(now.other_corrections_size() == 1);
+    const v1::ProfileCorrection& learnt = now.other_corrections(0);
+    if (now.shape() == "tiny") {
+      CHECK(now.correction().factor() == 1.1);
+      CHECK(learnt.times() == v1::TIME_CLASS_UPDATES);
+      CHECK(learnt.factor() == Approx(std::sqrt(2.0)));
+    } else {
+      CHECK_FALSE(now.has_correction());
+      CHECK(learnt.times() == v1::TIME_CLASS_FETCHES);
+      CHECK(learnt.factor() == Approx(std::sqrt(1.5)));
+    }
+  }
+}
+
 TEST_CASE(
     "what a step taught about a host is in the store, unless it was measured anew, and is planned with") {
   const TemporaryDirectory directory;
@@ -209,8 +367,7 @@ TEST_CASE(
   for (const double measured_at : {9.0, 8.0}) {
     CAPTURE(measured_at);
     PlannedJob planned = Planned();
-    planned.slowdowns["b/cpu0"] = {
-        .host = "box", .measured_at_seconds = measured_at, .measured_factor = 1.1, .planned_factor = 1.1};
+    planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = measured_at, .passes = {1.1, 1.1}};
     ProfileLearner learner("gpt-1", planned, "tiny");
     std::vector<std::string> said;
     for (int i = 0; i < 4; ++i)

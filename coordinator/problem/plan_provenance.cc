@@ -4,9 +4,12 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/counted.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -34,6 +37,16 @@ std::string Describe(const ModelShare& share, const ModelConfig& model) {
                       " vocabulary rows");
 }
 
+// "passes x 0.94 by job gpt-7 over 4 steps, updates x 1.41 by job gpt-7 over 4 steps"
+std::string Describe(const ProfileCorrections& corrections) {
+  std::vector<std::string> parts;
+  for (const auto& [times, correction] : corrections) {
+    parts.push_back(absl::StrFormat("%s x %.2f by job %s over %s", NameOf(times), correction.factor,
+                                    correction.job_id, Counted(correction.steps, "step")));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 ProfileUse UseOf(const DeviceProfile& profile) {
   ProfileUse use;
   use.device_kind = profile.device_kind;
@@ -43,21 +56,25 @@ ProfileUse UseOf(const DeviceProfile& profile) {
     use.spread = std::max(use.spread, times.spread);
     if (!times.doubt.empty()) use.doubts.push_back(times.doubt);
   }
-  if (profile.correction) {
-    use.correction = absl::StrFormat("corrected by job %s over %s: x %.2f", profile.correction->job_id,
-                                     Counted(profile.correction->steps, "step"), profile.correction->factor);
-  }
+  use.correction = Describe(profile.corrections);
   return use;
 }
 
 }  // namespace
 
-std::map<std::string, double> CorrectionsOf(const TrainingSpec& training, const Cluster& cluster) {
-  std::map<std::string, double> corrections;
-  for (const auto& [kind, profile] : NewestProfiles(ShapeKey(training), cluster)) {
-    if (profile->correction) corrections[kind] = profile->correction->factor;
+std::vector<TimesUse> TimesUsed(const TrainingSpec& training, const Cluster& cluster) {
+  std::vector<TimesUse> uses;
+  for (const auto& [kind, of_shape] : NewestProfiles(ShapeKey(training), cluster)) {
+    const DeviceProfile* const of_copies = FindCopyProfile(cluster, kind);
+    for (const TimeClass times : kTimeClasses) {
+      const bool copies = times == TimeClass::kFetches || times == TimeClass::kStores;
+      const DeviceProfile* const profile = copies ? of_copies : of_shape;
+      if (profile == nullptr || !Has(*profile, times)) continue;
+      uses.push_back(
+          {kind, times, profile->shape, profile->measured_at_seconds, FactorOf(profile->corrections, times)});
+    }
   }
-  return corrections;
+  return uses;
 }
 
 void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const Plan& plan,

@@ -1,9 +1,10 @@
 #pragma once
-#include <map>
 #include <string>
+#include <vector>
 
 #include "coordinator/problem/plan_report.h"
 #include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/job/training_spec.h"
 #include "runtime/ir/plan/plan.h"
 
@@ -16,8 +17,16 @@ namespace medley {
 void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const Plan& plan,
                    PlanReport& report);
 
-// By device kind: what the newest profile for `training` has its passes multiplied by, where that is
-// something.
-std::map<std::string, double> CorrectionsOf(const TrainingSpec& training, const Cluster& cluster);
+// From which profile times of a class of a device kind are, and what they are multiplied by.
+struct TimesUse {
+  std::string device_kind;
+  TimeClass times = TimeClass::kPasses;
+  std::string shape;               // of the profile
+  double measured_at_seconds = 0;  // likewise
+  double factor = 1;
+  friend bool operator==(const TimesUse&, const TimesUse&) = default;
+};
+// All that planning `training` with whole blocks uses of measured times. Pure.
+std::vector<TimesUse> TimesUsed(const TrainingSpec& training, const Cluster& cluster);
 
 }  // namespace medley

@@ -70,12 +70,42 @@ TEST_CASE("what a profile's times are worth, and what jobs changed of it, is sai
   CHECK(report.profiles[0].spread == 0.25);
   CHECK(report.profiles[0].doubts == std::vector<std::string>{"a layer is too slow"});
   CHECK(report.profiles[0].correction.empty());
-  CHECK(CorrectionsOf(Training(), cluster).empty());
 
-  profile.correction = {.factor = 0.9401, .steps = 4, .job_id = "gpt-7"};
+  profile.corrections[TimeClass::kPasses] = {.factor = 0.9401, .steps = 4, .job_id = "gpt-7"};
+  profile.corrections[TimeClass::kUpdates] = {.factor = 1.5, .steps = 15, .job_id = "gpt-8"};
   AddProvenance(Training(), cluster, Plan{}, report);
-  CHECK(report.profiles[0].correction == "corrected by job gpt-7 over 4 steps: x 0.94");
-  CHECK(CorrectionsOf(Training(), cluster) == std::map<std::string, double>{{"gpu", 0.9401}});
+  CHECK(report.profiles[0].correction ==
+        "passes x 0.94 by job gpt-7 over 4 steps, updates x 1.50 by job gpt-8 over 15 steps");
+}
+
+TEST_CASE("which profile the times of each class are from is known, and what they are multiplied by") {
+  const std::string shape = ShapeKey(Training());
+  Cluster cluster = OneNode();
+  AddProfile(cluster, "gpu", shape, 4, "older");
+  AddProfile(cluster, "gpu", shape, 5, "measured");
+  AddProfile(cluster, "gpu", "another", 6, "measured with another model, copies too");
+  DeviceProfile &of_shape = cluster.profiles[1], &of_copies = cluster.profiles[2];
+  for (DeviceProfile* profile : {&of_shape, &of_copies}) {
+    profile->times = {{.micro_batch_sequences = 1}};
+    profile->fetch_bytes_per_second = profile->store_bytes_per_second = 1e9;
+  }
+  of_shape.update_seconds_per_parameter = 1e-9;
+  of_shape.corrections[TimeClass::kPasses] = {.factor = 0.5};
+  of_copies.corrections[TimeClass::kStores] = {.factor = 3};
+  // Nothing was measured of norms and of recomputing.
+  std::vector<TimesUse> expected = {{"gpu", TimeClass::kPasses, shape, 5, 0.5},
+                                    {"gpu", TimeClass::kUpdates, shape, 5, 1},
+                                    {"gpu", TimeClass::kFetches, "another", 6, 1},
+                                    {"gpu", TimeClass::kStores, "another", 6, 3}};
+  CHECK(TimesUsed(Training(), cluster) == expected);
+
+  PassTimes& layer = of_shape.times[0].blocks.layer;
+  layer.recompute_seconds = layer.recompute_but_attention_seconds = 1;
+  expected.insert(expected.begin() + 1, {"gpu", TimeClass::kRecomputations, shape, 5, 0.5});
+  CHECK(TimesUsed(Training(), cluster) == expected);
+  of_shape.corrections[TimeClass::kRecomputations] = {.factor = 0.7};
+  expected[1].factor = 0.7;
+  CHECK(TimesUsed(Training(), cluster) == expected);
 }
 
 TEST_CASE("a prediction rests on the least sure profile of the devices in use") {

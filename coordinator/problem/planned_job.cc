@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/least_change.h"
 #include "coordinator/predictor/reductions.h"
-#include "coordinator/problem/plan_provenance.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/plan/check_plan.h"
@@ -54,8 +53,8 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
                                                    const Cluster& cluster, const std::string& shape) {
   std::set<std::string> used;
   for (const std::string& device : DevicesOf(plan)) used.insert(device);
-  std::map<std::string, double> planned_factors;
-  for (const DeviceCost& device : problem.devices) planned_factors[device.name] = device.shared_slowdown;
+  std::map<std::string, const DeviceCost*> costs;
+  for (const DeviceCost& device : problem.devices) costs[device.name] = &device;
   std::set<std::string> hosts;
   for (const ClusterNode& node : cluster.nodes) hosts.insert(HostOf(node));
   std::map<std::string, PlannedSlowdown> slowdowns;
@@ -65,8 +64,12 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
     std::map<std::string, PlannedSlowdown> together;
     for (const SharedSlowdown& shared : slowdown->devices) {
       if (used.count(shared.device) == 0) continue;
-      together[shared.device] = {host, slowdown->measured_at_seconds, shared.factor,
-                                 planned_factors[shared.device]};
+      const DeviceCost& cost = *costs.at(shared.device);
+      together[shared.device] = {
+          .host = host,
+          .measured_at_seconds = slowdown->measured_at_seconds,
+          .passes = {shared.factor, cost.shared_slowdown},
+          .updates = {std::max(1.0, UpdateFactorOf(shared)), cost.shared_update_slowdown}};
     }
     if (together.size() > 1) slowdowns.merge(together);
   }
@@ -169,7 +172,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   report.explanation.orders = std::move(orders);
   AddProvenance(training, cluster, planned.plan, report);
   report.left_out = std::move(left_out);
-  planned.corrections = CorrectionsOf(training, cluster);
+  planned.times_used = TimesUsed(training, cluster);
   planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
   return planned;
 }

@@ -9,6 +9,7 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/problem/plan_provenance.h"
 #include "coordinator/problem/plan_report.h"
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/job/job_constraints.h"
@@ -19,10 +20,13 @@ namespace medley {
 
 // How a device is planned to be slowed down by others of its host that are in use too.
 struct PlannedSlowdown {
-  std::string host;  // HostSlowdown::host, as the next two
+  struct Factor {
+    double measured = 1;
+    double planned = 1;  // that the prediction was made with
+  };
+  std::string host;  // HostSlowdown::host, as all but Factor::planned
   double measured_at_seconds = 0;
-  double measured_factor = 1;
-  double planned_factor = 1;  // that the prediction was made with
+  Factor passes, updates;  // updates: of norms, too
 };
 
 // A job's plan on a cluster, with all that is said of it.
@@ -38,8 +42,7 @@ struct PlannedJob {
   // are to do.
   std::vector<ReductionChoice> reductions;
   PlanReport report;
-  // By device kind: what the prediction multiplied the profile's passes by.
-  std::map<std::string, double> corrections;
+  std::vector<TimesUse> times_used;  // of all kinds of the cluster
   // The slowdowns, by device, of devices in use that were measured together with another in use.
   std::map<std::string, PlannedSlowdown> slowdowns;
 };

@@ -157,7 +157,10 @@ absl::Status MissingError(const std::vector<MissingProfile>& missing, const Trai
 }
 
 // The gradient of an embedding's weights is all that its backward does; the head puts nothing off.
-BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int sequence, double factor) {
+BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int sequence,
+                   const ProfileCorrections& corrections) {
+  const double factor = FactorOf(corrections, TimeClass::kPasses),
+               of_recomputations = FactorOf(corrections, TimeClass::kRecomputations);
   const auto& [embedding, layer, head] = times.blocks;
   double layer_weights_seconds = layer.weight_gradient_seconds;
   if (layer_weights_seconds <= 0) {
@@ -167,8 +170,9 @@ BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int seq
   const double embedding_seconds = factor * embedding.backward_seconds;
   return {{factor * embedding.forward_seconds, embedding_seconds, embedding_seconds},
           {factor * layer.forward_seconds, factor * layer.backward_seconds,
-           factor * std::min(layer_weights_seconds, layer.backward_seconds), factor * layer.recompute_seconds,
-           factor * std::min(layer.recompute_but_attention_seconds, layer.recompute_seconds),
+           factor * std::min(layer_weights_seconds, layer.backward_seconds),
+           of_recomputations * layer.recompute_seconds,
+           of_recomputations * std::min(layer.recompute_but_attention_seconds, layer.recompute_seconds),
            factor * layer.split_seconds},
           {factor * head.forward_seconds, factor * head.backward_seconds, 0}};
 }
@@ -184,12 +188,13 @@ std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::ve
     const DeviceProfile* const newest = FindProfile(cluster, device.kind, shape, size, &times);
     if (newest == nullptr) return std::nullopt;
     if (times->workspace > Bytes{0}) cost.room.workspace_by_size.push_back({size, times->workspace});
-    cost.times.push_back(
-        TimesOf(*times, spec.shape.model, spec.shape.sequence, FactorOrOne(newest->correction)));
+    cost.times.push_back(TimesOf(*times, spec.shape.model, spec.shape.sequence, newest->corrections));
   }
   const DeviceProfile& profile = *FindProfile(cluster, device.kind, shape, 0, nullptr);
-  cost.update_seconds_per_parameter = profile.update_seconds_per_parameter;
-  cost.norm_seconds_per_parameter = profile.norm_seconds_per_parameter;
+  cost.update_seconds_per_parameter =
+      FactorOf(profile.corrections, TimeClass::kUpdates) * profile.update_seconds_per_parameter;
+  cost.norm_seconds_per_parameter =
+      FactorOf(profile.corrections, TimeClass::kNorms) * profile.norm_seconds_per_parameter;
   cost.room.memory = device.description.memory_limit;
   cost.room.largest_buffer = device.description.largest_buffer;
   cost.room.workspace = profile.workspace;
@@ -210,18 +215,15 @@ void AddShare(const AllowedDevice& device, const ModelShare& share, const std::v
   cost.shares.push_back(*std::move(measured));
 }
 
-// As measured last, with whatever model: copies know nothing of it, nor does what exchanges the memory.
 void SetMemory(const std::string& kind, const Cluster& cluster, DeviceCost& cost) {
-  double newest_seconds = -1;
-  for (const DeviceProfile& profile : cluster.profiles) {
-    if (profile.device_kind != kind || profile.fetch_bytes_per_second == 0) continue;
-    if (profile.measured_at_seconds < newest_seconds) continue;
-    newest_seconds = profile.measured_at_seconds;
-    cost.fetch_bytes_per_second = profile.fetch_bytes_per_second;
-    cost.store_bytes_per_second = profile.store_bytes_per_second;
-    cost.has_own_memory = profile.has_own_memory;
-    cost.group_library = profile.group_library;
-  }
+  const DeviceProfile* const profile = FindCopyProfile(cluster, kind);
+  if (profile == nullptr) return;
+  cost.fetch_bytes_per_second =
+      profile->fetch_bytes_per_second / FactorOf(profile->corrections, TimeClass::kFetches);
+  cost.store_bytes_per_second =
+      profile->store_bytes_per_second / FactorOf(profile->corrections, TimeClass::kStores);
+  cost.has_own_memory = profile->has_own_memory;
+  cost.group_library = profile->group_library;
 }
 
 // With whatever was measured of whole blocks.
@@ -272,9 +274,9 @@ void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& clus
     int of_kind = 0;
     bool known = false;
     for (const SharedSlowdown& shared : slowdown->devices) {
-      const double slower = std::max(1.0, shared.factor * FactorOrOne(shared.correction));
+      const double slower = std::max(1.0, shared.factor * FactorOf(shared.corrections, TimeClass::kPasses));
       const double of_updates =
-          std::max(1.0, shared.update_factor > 0 ? shared.update_factor : shared.factor);
+          std::max(1.0, UpdateFactorOf(shared) * FactorOf(shared.corrections, TimeClass::kUpdates));
       slowest = std::max({slowest, slower, of_updates});
       known |= shared.device == costs[d].name;
       if (shared.device_kind != costs[d].kind) continue;
@@ -430,6 +432,15 @@ const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host
   for (const HostSlowdown& slowdown : cluster.slowdowns) {
     if (slowdown.host != host || slowdown.shape != shape) continue;
     if (newest == nullptr || slowdown.measured_at_seconds >= newest->measured_at_seconds) newest = &slowdown;
+  }
+  return newest;
+}
+
+const DeviceProfile* FindCopyProfile(const Cluster& cluster, const std::string& kind) {
+  const DeviceProfile* newest = nullptr;
+  for (const DeviceProfile& profile : cluster.profiles) {
+    if (profile.device_kind != kind || profile.fetch_bytes_per_second == 0) continue;
+    if (newest == nullptr || profile.measured_at_seconds >= newest->measured_at_seconds) newest = &profile;
   }
   return newest;
 }

@@ -17,6 +17,9 @@ namespace medley {
 
 // The newest of a host and shape; null if there is none.
 const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape);
+// By which the copies of a kind go, and what exchanges its memory: as measured last, with whatever model, for neither knows of it.
+// Null if no rate of them was measured.
+const DeviceProfile* FindCopyProfile(const Cluster& cluster, const std::string& kind);
 
 // What a device's profile for this job is kept under: everything that its passes' times depend on but the
 // micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or in bf16
@@ -80,11 +83,11 @@ absl::StatusOr<std::vector<MissingProfile>> MissingFasterShares(const TrainingSp
 // (PlanConstraints::saves_memory). Two devices of nodes with an equal `host` (of one node if it has none) that
 // share a core share a `processor`, and so does who shares one with either; a `host` likewise. A pair's link
 // is the newest one that names both, in either order, or else default_link. What running jobs taught about a
-// profile (DeviceProfile::correction) multiplies its passes.
+// profile (DeviceProfile::corrections) multiplies its times.
 //
 // Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them
 // both, equally for all of a kind, in hundredths and from 1.02, what running jobs taught about it
-// (SharedSlowdown::correction) counted in; those that share a processor do that instead.
+// (SharedSlowdown::corrections) counted in; those that share a processor do that instead.
 //
 // Pure. Errors, beside those of MissingProfiles:
 //   NotMeasuredError   a profile that is needed or a link is missing; names kind, shape and sizes, or the pair.

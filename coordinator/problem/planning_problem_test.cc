@@ -145,15 +145,41 @@ TEST_CASE("a problem has each device's own times, memory, processor and links") 
   CHECK(problem->constraints.schedules.size() == 2);
 }
 
-TEST_CASE("what running jobs taught multiplies a profile's passes") {
+TEST_CASE("what running jobs taught multiplies a profile's times, each class by its own factor") {
   Cluster cluster = ThreeNodes();
-  cluster.profiles[0].correction = {.factor = 0.5};
+  DeviceProfile& fast = cluster.profiles[0];
+  fast.norm_seconds_per_parameter = 1e-9;
+  fast.fetch_bytes_per_second = 2e10;
+  fast.store_bytes_per_second = 1e10;
+  for (ProfiledTimes& times : fast.times) {
+    times.blocks.layer.recompute_seconds = 0.3;
+    times.blocks.layer.recompute_but_attention_seconds = 0.2;
+  }
+  fast.corrections[TimeClass::kPasses] = {.factor = 0.5};
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
   REQUIRE(problem.ok());
   CHECK(problem->devices[0].times[2].layer.forward_seconds == Approx(0.02));
   CHECK(problem->devices[0].times[2].head.backward_seconds == Approx(0.01));
   CHECK(problem->devices[0].update_seconds_per_parameter == Approx(0.01 * 1e-6));
   CHECK(problem->devices[1].times[2].layer.forward_seconds == Approx(0.16));
+  // Nothing else is known of them.
+  CHECK(problem->devices[0].times[2].layer.recompute_seconds == Approx(0.15));
+
+  fast.corrections = {{TimeClass::kRecomputations, {.factor = 2}},
+                      {TimeClass::kUpdates, {.factor = 3}},
+                      {TimeClass::kNorms, {.factor = 4}},
+                      {TimeClass::kFetches, {.factor = 5}},
+                      {TimeClass::kStores, {.factor = 0.5}}};
+  const absl::StatusOr<PlanningProblem> others = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(others.ok());
+  const DeviceCost& device = others->devices[0];
+  CHECK(device.times[2].layer.forward_seconds == Approx(0.04));
+  CHECK(device.times[2].layer.recompute_seconds == Approx(0.6));
+  CHECK(device.times[2].layer.recompute_but_attention_seconds == Approx(0.4));
+  CHECK(device.update_seconds_per_parameter == Approx(3 * 0.01 * 1e-6));
+  CHECK(device.norm_seconds_per_parameter == Approx(4e-9));
+  CHECK(device.fetch_bytes_per_second == Approx(4e9));
+  CHECK(device.store_bytes_per_second == Approx(2e10));
 }
 
 TEST_CASE("the gradient of the weights is a part of backward: as measured, or as its work suggests") {
@@ -164,7 +190,7 @@ TEST_CASE("the gradient of the weights is a part of backward: as measured, or as
     measured.layer.backward_seconds = backward_seconds;
     measured.layer.weight_gradient_seconds = measured_seconds;
     measured.embedding.backward_seconds = 0.25;
-    cluster.profiles[0].correction = {.factor = 2};
+    cluster.profiles[0].corrections[TimeClass::kPasses] = {.factor = 2};
     const absl::StatusOr<PlanningProblem> problem = MakeProblem(spec, {}, cluster);
     REQUIRE(problem.ok());
     const BlockTimes& block = problem->devices[0].times[0];
@@ -221,10 +247,16 @@ TEST_CASE("devices of a host slow each other down as was measured, equally for a
   CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_update_slowdown == Approx(1.8));
   for (SharedSlowdown& shared : cluster.slowdowns[0].devices) shared.update_factor = 1;
   // What jobs taught counts, also where the measurement found nothing; nobody is faster for company.
-  for (SharedSlowdown& shared : cluster.slowdowns[0].devices) shared.correction = {.factor = 1.2};
-  CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == Approx(1.22));
-  for (SharedSlowdown& shared : cluster.slowdowns[0].devices) shared.correction = {.factor = 0.5};
-  CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == 1);
+  const auto taught = [&](TimeClass times, double factor) {
+    for (SharedSlowdown& shared : cluster.slowdowns[0].devices)
+      shared.corrections = {{times, {.factor = factor}}};
+    return MakeProblem(Spec(), {}, cluster)->devices[0];
+  };
+  CHECK(taught(TimeClass::kPasses, 1.2).shared_slowdown == Approx(1.22));
+  CHECK(taught(TimeClass::kPasses, 1.2).shared_update_slowdown == 1);
+  CHECK(taught(TimeClass::kPasses, 0.5).shared_slowdown == 1);
+  CHECK(taught(TimeClass::kUpdates, 1.5).shared_update_slowdown == Approx(1.5));
+  CHECK(taught(TimeClass::kUpdates, 1.5).shared_slowdown == 1);
 }
 
 TEST_CASE("the newest measurement counts, size by size") {

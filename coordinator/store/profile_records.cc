@@ -74,6 +74,21 @@ absl::Status WriteHostSlowdown(Database& database, const v1::HostSlowdown& slowd
                       slowdown.shape(), Blob{bytes});
 }
 
+// In the place of what was learnt of the same times before. `of`: a DeviceProfile or a SharedSlowdown.
+template <typename Message>
+void SetCorrection(const v1::ProfileCorrection& correction, Message& of) {
+  if (correction.times() == v1::TIME_CLASS_UNSPECIFIED) {
+    *of.mutable_correction() = correction;
+    return;
+  }
+  for (v1::ProfileCorrection& other : *of.mutable_other_corrections()) {
+    if (other.times() != correction.times()) continue;
+    other = correction;
+    return;
+  }
+  *of.add_other_corrections() = correction;
+}
+
 absl::Status NotMeasured(const std::string& device_kind, const std::string& shape) {
   return absl::NotFoundError(
       absl::StrCat("nothing was measured for device kind \"", device_kind, "\" and shape \"", shape, "\""));
@@ -97,7 +112,7 @@ absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const 
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
   if (!profile.has_value() || profile->measured_at_seconds() != measured_at_seconds) return false;
-  *profile->mutable_correction() = correction;
+  SetCorrection(correction, *profile);
   RETURN_IF_ERROR(WriteProfile(*database_, *profile));
   RETURN_IF_ERROR(transaction.Commit());
   return true;
@@ -115,7 +130,7 @@ absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const
           database_->Query("SELECT message FROM host_slowdowns WHERE host = ? AND shape = ?", host, shape)));
   if (!slowdown.has_value() || slowdown->measured_at_seconds() != measured_at_seconds) return false;
   for (v1::SharedSlowdown& shared : *slowdown->mutable_devices()) {
-    if (shared.device() == device) *shared.mutable_correction() = correction;
+    if (shared.device() == device) SetCorrection(correction, shared);
   }
   RETURN_IF_ERROR(WriteHostSlowdown(*database_, *slowdown));
   RETURN_IF_ERROR(transaction.Commit());

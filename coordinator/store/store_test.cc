@@ -349,12 +349,23 @@ TEST_CASE("what jobs taught about a profile stays with it until it is measured a
     REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {1}, 1)).ok());
     CHECK(store->PutCorrection("amx", "tiny", 5, correction).value() == false);
     CHECK(store->PutCorrection("amx", "tiny", 0, correction).value());
+    v1::ProfileCorrection other = correction;
+    for (const v1::TimeClass times : {v1::TIME_CLASS_UPDATES, v1::TIME_CLASS_NORMS, v1::TIME_CLASS_UPDATES}) {
+      other.set_times(times);
+      other.set_factor(other.factor() + 1);
+      CHECK(store->PutCorrection("amx", "tiny", 0, other).value());
+    }
   }
   const auto store = OpenStore(directory);
   CHECK(Same(store->ListProfiles()->at(0).correction(), correction));
   CHECK(store->ListProfiles()->at(0).times_size() == 1);
+  REQUIRE(store->ListProfiles()->at(0).other_corrections_size() == 2);
+  CHECK(store->ListProfiles()->at(0).other_corrections(0).times() == v1::TIME_CLASS_UPDATES);
+  CHECK(store->ListProfiles()->at(0).other_corrections(0).factor() == Approx(3.94));
+  CHECK(store->ListProfiles()->at(0).other_corrections(1).factor() == Approx(2.94));
   REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {2}, 1)).ok());
   CHECK_FALSE(store->ListProfiles()->at(0).has_correction());
+  CHECK(store->ListProfiles()->at(0).other_corrections().empty());
 }
 
 TEST_CASE("how much a host's devices slow each other down is kept by host and shape, the newest of each") {

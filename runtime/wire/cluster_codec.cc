@@ -23,6 +23,47 @@ ProfileCorrection DecodeCorrection(const v1::ProfileCorrection& correction) {
           correction.at_seconds()};
 }
 
+v1::TimeClass EncodeTimeClass(TimeClass times) {
+  switch (times) {
+    case TimeClass::kPasses:
+      break;
+    case TimeClass::kRecomputations:
+      return v1::TIME_CLASS_RECOMPUTATIONS;
+    case TimeClass::kUpdates:
+      return v1::TIME_CLASS_UPDATES;
+    case TimeClass::kNorms:
+      return v1::TIME_CLASS_NORMS;
+    case TimeClass::kFetches:
+      return v1::TIME_CLASS_FETCHES;
+    case TimeClass::kStores:
+      return v1::TIME_CLASS_STORES;
+  }
+  return v1::TIME_CLASS_UNSPECIFIED;
+}
+
+// `of`: a DeviceProfile or a SharedSlowdown. Classes that a newer version may know beside are left out.
+template <typename Message>
+ProfileCorrections DecodeCorrections(const Message& of) {
+  ProfileCorrections corrections;
+  if (of.has_correction()) corrections[TimeClass::kPasses] = DecodeCorrection(of.correction());
+  for (const v1::ProfileCorrection& other : of.other_corrections()) {
+    for (const TimeClass times : kTimeClasses) {
+      if (times != TimeClass::kPasses && EncodeTimeClass(times) == other.times())
+        corrections[times] = DecodeCorrection(other);
+    }
+  }
+  return corrections;
+}
+
+template <typename Message>
+void EncodeCorrections(const ProfileCorrections& corrections, Message& of) {
+  for (const auto& [times, correction] : corrections) {
+    v1::ProfileCorrection& encoded =
+        times == TimeClass::kPasses ? *of.mutable_correction() : *of.add_other_corrections();
+    encoded = EncodeCorrection(times, correction);
+  }
+}
+
 Provenance DecodeProvenance(const v1::Provenance& with) {
   return {with.device(),
           with.host(),
@@ -143,8 +184,9 @@ v1::PredictionBasis EncodeBasis(PredictionBasis basis) {
   return v1::PREDICTION_BASIS_DATA_SHEETS_OF_OTHER_KINDS;
 }
 
-v1::ProfileCorrection EncodeCorrection(const ProfileCorrection& correction) {
+v1::ProfileCorrection EncodeCorrection(TimeClass times, const ProfileCorrection& correction) {
   v1::ProfileCorrection encoded;
+  encoded.set_times(EncodeTimeClass(times));
   encoded.set_factor(correction.factor);
   encoded.set_steps(static_cast<uint32_t>(correction.steps));
   encoded.set_job_id(correction.job_id);
@@ -168,7 +210,7 @@ DeviceProfile DecodeProfile(const v1::DeviceProfile& profile) {
   decoded.measured_at_seconds = profile.measured_at_seconds();
   decoded.provenance = profile.provenance();
   if (profile.has_measured_with()) decoded.measured_with = DecodeProvenance(profile.measured_with());
-  if (profile.has_correction()) decoded.correction = DecodeCorrection(profile.correction());
+  decoded.corrections = DecodeCorrections(profile);
   decoded.basis = DecodeBasis(profile.basis());
   return decoded;
 }
@@ -189,7 +231,7 @@ v1::DeviceProfile EncodeProfile(const DeviceProfile& profile) {
   encoded.set_measured_at_seconds(profile.measured_at_seconds);
   encoded.set_provenance(profile.provenance);
   if (profile.measured_with) *encoded.mutable_measured_with() = EncodeProvenance(*profile.measured_with);
-  if (profile.correction) *encoded.mutable_correction() = EncodeCorrection(*profile.correction);
+  EncodeCorrections(profile.corrections, encoded);
   if (profile.basis != PredictionBasis::kMeasuredLayers) encoded.set_basis(EncodeBasis(profile.basis));
   return encoded;
 }
@@ -204,7 +246,7 @@ HostSlowdown DecodeSlowdown(const v1::HostSlowdown& slowdown) {
                                                     .factor = shared.factor(),
                                                     .update_factor = shared.update_factor(),
                                                     .spread = shared.spread()});
-    if (shared.has_correction()) device.correction = DecodeCorrection(shared.correction());
+    device.corrections = DecodeCorrections(shared);
   }
   return decoded;
 }
@@ -220,7 +262,7 @@ v1::HostSlowdown EncodeSlowdown(const HostSlowdown& slowdown) {
     device.set_factor(shared.factor);
     device.set_update_factor(shared.update_factor);
     device.set_spread(shared.spread);
-    if (shared.correction) *device.mutable_correction() = EncodeCorrection(*shared.correction);
+    EncodeCorrections(shared.corrections, device);
   }
   encoded.set_measured_at_seconds(slowdown.measured_at_seconds);
   encoded.set_provenance(slowdown.provenance);

@@ -16,7 +16,7 @@ v1::Device EncodeClusterDevice(const ClusterDevice& device);
 DeviceProfile DecodeProfile(const v1::DeviceProfile& profile);
 v1::DeviceProfile EncodeProfile(const DeviceProfile& profile);
 ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times);
-v1::ProfileCorrection EncodeCorrection(const ProfileCorrection& correction);
+v1::ProfileCorrection EncodeCorrection(TimeClass times, const ProfileCorrection& correction);
 v1::PredictionBasis EncodeBasis(PredictionBasis basis);
 
 HostSlowdown DecodeSlowdown(const v1::HostSlowdown& slowdown);

@@ -20,6 +20,21 @@ void Add(google::protobuf::RepeatedPtrField<v1::LinkPoint>* points, double bytes
   points->rbegin()->set_seconds(seconds);
 }
 
+// Of passes, and one of each other class, or none.
+template <typename Message>
+void TidyCorrections(Message& of) {
+  if (of.has_correction()) of.mutable_correction()->clear_times();
+  const v1::ProfileCorrection any =
+      of.other_corrections().empty() ? v1::ProfileCorrection() : of.other_corrections(0);
+  const bool none = of.other_corrections().empty();
+  of.clear_other_corrections();
+  for (int times = v1::TimeClass_MIN + 1; !none && times <= v1::TimeClass_MAX; ++times) {
+    v1::ProfileCorrection& correction = *of.add_other_corrections();
+    correction = any;
+    correction.set_times(static_cast<v1::TimeClass>(times));
+  }
+}
+
 // Any valid one, with links that make sense.
 v1::ClusterSpec RandomCluster(uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -241,10 +256,12 @@ TEST_CASE("nothing of a profile or a slow-down is lost as a value") {
     profile.clear_matmul_flops_per_second();  // nothing is planned by it
     // As all are whose profiles say nothing of it.
     if (profile.basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES) profile.clear_basis();
+    TidyCorrections(profile);
     CAPTURE(profile.DebugString());
     CHECK(MessageDifferencer::Equals(EncodeProfile(DecodeProfile(profile)), profile));
   }
-  for (const v1::HostSlowdown& slowdown : message.slowdowns()) {
+  for (v1::HostSlowdown slowdown : message.slowdowns()) {
+    for (v1::SharedSlowdown& shared : *slowdown.mutable_devices()) TidyCorrections(shared);
     CAPTURE(slowdown.DebugString());
     CHECK(MessageDifferencer::Equals(EncodeSlowdown(DecodeSlowdown(slowdown)), slowdown));
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,21 @@ struct ProfiledTimes {
   friend bool operator==(const ProfiledTimes&, const ProfiledTimes&) = default;
 };
 
+// Times of a profile that one factor corrects.
+enum class TimeClass : uint8_t {
+  kPasses,          // forwards and gradients
+  kRecomputations,  // all activations of a layer, or all but attention's; until they have a factor, that of passes
+  kUpdates,
+  kNorms,
+  kFetches,  // copies from host memory to the device
+  kStores,   // and back
+};
+inline constexpr TimeClass kTimeClasses[] = {TimeClass::kPasses,  TimeClass::kRecomputations,
+                                             TimeClass::kUpdates, TimeClass::kNorms,
+                                             TimeClass::kFetches, TimeClass::kStores};
+// For people: "passes".
+std::string NameOf(TimeClass times);
+
 // What running jobs taught: what was measured is to be multiplied by `factor`.
 struct ProfileCorrection {
   double factor = 1;
@@ -58,10 +74,10 @@ struct ProfileCorrection {
   friend bool operator==(const ProfileCorrection&, const ProfileCorrection&) = default;
 };
 
-// 1 if nothing was taught.
-inline double FactorOrOne(const std::optional<ProfileCorrection>& correction) {
-  return correction ? correction->factor : 1;
-}
+using ProfileCorrections = std::map<TimeClass, ProfileCorrection>;
+
+// By which times of a class are to be multiplied; 1 if nothing was taught.
+double FactorOf(const ProfileCorrections& corrections, TimeClass times);
 
 // What a device was measured on and with. Empty: not known.
 struct Provenance {
@@ -98,9 +114,12 @@ struct DeviceProfile {
   double measured_at_seconds = 0;           // unix
   std::string provenance;                   // for people; of a measured profile, `measured_with` in a line
   std::optional<Provenance> measured_with;  // none: a profile from elsewhere
-  std::optional<ProfileCorrection> correction;  // of the passes; none: no running job has said otherwise
+  ProfileCorrections corrections;           // of what running jobs have said otherwise
   PredictionBasis basis = PredictionBasis::kMeasuredLayers;
   friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
 };
+
+// Whether it has times of a class to correct.
+bool Has(const DeviceProfile& profile, TimeClass times);
 
 }  // namespace medley

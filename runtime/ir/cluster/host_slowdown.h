@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +13,15 @@ struct SharedSlowdown {
   double factor = 1;         // time of its passes while all others of the host compute over their time alone
   double update_factor = 0;  // likewise of norms and updates, which memory bounds; 0: not known, as `factor`
   double spread = 0;         // of `factor`, as ProfiledTimes::spread
-  // What jobs that ran on several devices of the host showed since.
-  std::optional<ProfileCorrection> correction;
+  // What jobs that ran on several devices of the host showed since: kPasses of `factor`, kUpdates of `update_factor`.
+  ProfileCorrections corrections;
   friend bool operator==(const SharedSlowdown&, const SharedSlowdown&) = default;
 };
+
+// What updates are slowed down by as far as was measured.
+inline double UpdateFactorOf(const SharedSlowdown& shared) {
+  return shared.update_factor > 0 ? shared.update_factor : shared.factor;
+}
 
 struct HostSlowdown {
   std::string host;   // of all of them
