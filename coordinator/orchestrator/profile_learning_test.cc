@@ -334,7 +334,9 @@ TEST_CASE("a device whose updates take twice as long is said to, and what was kn
   REQUIRE(said.size() == 2);
   CHECK_THAT(said[0], Catch::StartsWith("updates of slow take 1.41 times as long as was measured"));
   CHECK_THAT(said[1], Catch::StartsWith("fetches of slow take 1.22 times as long as was measured"));
-  for (const v1::DeviceProfile& now : *store->ListProfiles()) {
+  const std::vector<v1::DeviceProfile> profiles = store->ListProfiles().value();
+  REQUIRE(profiles.size() == 2);
+  for (const v1::DeviceProfile& now : profiles) {
     REQUIRE(now.other_corrections_size() == 1);
     const v1::ProfileCorrection& learnt = now.other_corrections(0);
     if (now.shape() == "tiny") {
