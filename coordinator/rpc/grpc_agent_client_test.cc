@@ -315,6 +315,17 @@ TEST_CASE("who cancels hears the end once, while the agent works and while it ca
   CHECK(heard.ends.size() == 1);
 }
 
+TEST_CASE("a task begins although nobody listens any more when its agent hears of it") {
+  Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; });
+  GrpcAgentClient client;
+  for (int tasks = 1; tasks <= 20; ++tasks) {
+    Heard heard;
+    client.Start(agents.address(), Task(absl::StrCat("t", tasks)), kPatience, heard.Listener()).reset();
+    CHECK(absl::IsCancelled(heard.AwaitEnd()));
+    CHECK(agents.following == tasks);
+  }
+}
+
 TEST_CASE("an event that cannot be read ends the task instead of hanging it") {
   Agents agents([](const v1::StartRequest&) {
     v1::WorkerEvent event = Numbered(1);

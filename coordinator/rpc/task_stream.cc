@@ -11,6 +11,8 @@ namespace {
 
 // Between two tries to hear of a task again.
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(100);
+// An agent that is to begin a task has heard of it within so long, unless something is wrong with it.
+constexpr absl::Duration kBeginTime = absl::Seconds(5);
 // An end of a call that the agent has begun comes within so long.
 constexpr absl::Duration kFinishTime = absl::Seconds(2);
 
@@ -27,7 +29,8 @@ class TaskStream::Listening : public std::enable_shared_from_this<Listening> {
         stub_(std::move(stub)),
         request_(request),
         patience_(patience),
-        listener_(std::move(listener)) {}
+        listener_(std::move(listener)),
+        has_begun_(request.only_follow()) {}
 
   void Try();
   void Cancel();
@@ -51,6 +54,7 @@ class TaskStream::Listening : public std::enable_shared_from_this<Listening> {
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);  // under way
   // When the first of the calls failed since the agent answered one. A task may be silent for days.
   std::optional<absl::Time> failing_since_ ABSL_GUARDED_BY(mutex_);
+  bool has_begun_ ABSL_GUARDED_BY(mutex_);  // the task, or its agent has heard that it should
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // and the listener knows it
@@ -109,8 +113,14 @@ void TaskStream::Listening::Try() {
 }
 
 void TaskStream::Listening::Answered() {
-  MutexLock lock(mutex_);
-  failing_since_.reset();
+  std::shared_ptr<Call> unwanted;
+  {
+    MutexLock lock(mutex_);
+    failing_since_.reset();
+    has_begun_ = true;
+    if (cancelled_) unwanted = call_;
+  }
+  if (unwanted != nullptr) unwanted->Cancel();
 }
 
 void TaskStream::Listening::Heard(const v1::WorkerEvent& event) {
@@ -143,13 +153,20 @@ void TaskStream::Listening::CallEnded(bool finished, const grpc::Status& grpc_st
 
 void TaskStream::Listening::Cancel() {
   std::shared_ptr<Call> call;
+  bool has_begun = false;
   {
     MutexLock lock(mutex_);
     cancelled_ = true;
     call = call_;
+    has_begun = has_begun_;
   }
-  if (call != nullptr) return call->Cancel();
-  End(NobodyListens());
+  if (call == nullptr) return End(NobodyListens());
+  if (has_begun) return call->Cancel();
+  // A call that is cancelled before the agent has heard of it leaves a task behind that never begins, and that the next coordinator
+  // would take for lost. Answered cancels it.
+  timers_.At(Now() + kBeginTime, [late = std::weak_ptr<Call>(call)] {
+    if (const std::shared_ptr<Call> open = late.lock()) open->Cancel();
+  });
 }
 
 void TaskStream::Listening::End(const absl::Status& status) {
