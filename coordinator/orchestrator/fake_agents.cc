@@ -30,13 +30,34 @@ v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
   return event;
 }
 
+namespace {
+
+absl::Status MeasureProfile(FakeWorker& worker) {
+  const v1::ProfileTask& task = worker.request().profile();
+  if (task.turn_seconds() > 0) {
+    v1::WorkerEvent turns;
+    turns.mutable_shared_turns()->add_pass_ratios(1);
+    worker.Say(turns);
+  }
+  worker.Say(MadeUpProfile(task));
+  return absl::OkStatus();
+}
+
+absl::Status MeasureLink(FakeWorker& worker) {
+  worker.Say(LinkOf(1e-5, 1e9));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 // A task on its agent. All members are the agents' lock's, but for the script's thread.
 class FakeAgents::Task final : public FakeWorker {
  public:
-  Task(FakeAgents& agents, std::string address, v1::PrepareRequest request)
+  Task(FakeAgents& agents, std::string address, v1::PrepareRequest request, Training script)
       : agents_(agents),
         address_(std::move(address)),
         request_(std::move(request)),
+        script_(std::move(script)),
         thread_([this] { Live(); }) {}
   ~Task() override { thread_.join(); }
 
@@ -74,7 +95,7 @@ class FakeAgents::Task final : public FakeWorker {
   void Live() {
     v1::WorkerEvent last;
     v1::Finished& finished = *last.mutable_finished();
-    const absl::Status ended = agents_.Run(*this);
+    const absl::Status ended = script_(*this);
     finished.set_code(static_cast<uint32_t>(ended.code()));
     finished.set_message(std::string(ended.message()));
     finished.set_died(died_);
@@ -89,6 +110,7 @@ class FakeAgents::Task final : public FakeWorker {
   FakeAgents& agents_;
   const std::string address_;
   const v1::PrepareRequest request_;
+  const Training script_;
   std::vector<v1::WorkerEvent> events_;
   bool stopped_ = false, ended_ = false;
   bool died_ = false;  // of the thread alone, like the next
@@ -125,7 +147,8 @@ class FakeAgents::Listener final : public RunningTask {
       if (!agents_.changed_.WaitUntil(agents_.mutex_, Now() + patience_, up)) {
         return absl::UnavailableError("connection refused");
       }
-      if (cancelled_) return absl::CancelledError("cancelled");
+      const bool may_begin = agents_.down_.count(address_) == 0 && !request_.only_follow();
+      if (cancelled_ && !may_begin) return absl::CancelledError("cancelled");
       ASSIGN_OR_RETURN(task, agents_.Begin(address_, request_));
     }
     for (size_t heard = request_.after_event();;) {
@@ -173,12 +196,13 @@ absl::StatusOr<std::shared_ptr<FakeAgents::Task>> FakeAgents::Begin(const std::s
                                                                     const v1::StartRequest& request) {
   const auto known = tasks_.find(request.task_id());
   if (known != tasks_.end()) return known->second;
-  if (request.only_follow()) return absl::NotFoundError(absl::StrCat("no task ", request.task_id()));
-  for (const v1::PrepareRequest& candidate : requests_) {
-    if (candidate.task_id() != request.task_id()) continue;
-    return tasks_[request.task_id()] = std::make_shared<Task>(*this, agent_address, candidate);
-  }
-  return absl::NotFoundError(absl::StrCat("no task ", request.task_id()));
+  const auto script = scripts_.find(request.task_id());
+  const auto prepared = std::find_if(requests_.begin(), requests_.end(), [&](const v1::PrepareRequest& one) {
+    return one.task_id() == request.task_id();
+  });
+  if (request.only_follow() || script == scripts_.end())
+    return absl::NotFoundError(absl::StrCat("no task ", request.task_id()));
+  return tasks_[request.task_id()] = std::make_shared<Task>(*this, agent_address, *prepared, script->second);
 }
 
 int FakeAgents::begun() {
@@ -313,7 +337,10 @@ void FakeAgents::Prepare(const std::string& agent_address, const PrepareParts& p
   {
     MutexLock lock(mutex_);
     is_down = down_.count(agent_address) > 0;
-    if (!is_down) requests_.push_back(request);
+    if (!is_down) {
+      requests_.push_back(request);
+      scripts_[request.task_id()] = ScriptOf(request);
+    }
     preparation = preparation_;
     fingerprint = fingerprint_;
     peers = peers_;
@@ -420,45 +447,17 @@ absl::Status FakeAgents::StopTask(const std::string& agent_address, const v1::St
     finishing_.insert(request.task_id());
   } else {
     stopped_.push_back(request.task_id());
+    scripts_.erase(request.task_id());
     if (task != tasks_.end()) task->second->stopped_ = true;
   }
   changed_.NotifyAll();
   return absl::OkStatus();
 }
 
-absl::Status FakeAgents::Run(FakeWorker& worker) {
-  if (worker.request().has_profile()) {
-    Training profile;
-    {
-      MutexLock lock(mutex_);
-      profile = profile_;
-    }
-    if (profile) return profile(worker);
-    const v1::ProfileTask& task = worker.request().profile();
-    if (task.turn_seconds() > 0) {
-      v1::WorkerEvent turns;
-      turns.mutable_shared_turns()->add_pass_ratios(1);
-      worker.Say(turns);
-    }
-    worker.Say(MadeUpProfile(task));
-    return absl::OkStatus();
-  }
-  if (worker.request().has_probe()) {
-    Training probe;
-    {
-      MutexLock lock(mutex_);
-      probe = probe_;
-    }
-    if (probe) return probe(worker);
-    worker.Say(LinkOf(1e-5, 1e9));
-    return absl::OkStatus();
-  }
-  Training training;
-  {
-    MutexLock lock(mutex_);
-    training = training_;
-  }
-  return training ? training(worker) : TrainThreeSteps(worker);
+FakeAgents::Training FakeAgents::ScriptOf(const v1::PrepareRequest& request) {
+  if (request.has_profile()) return profile_ ? profile_ : MeasureProfile;
+  if (request.has_probe()) return probe_ ? probe_ : MeasureLink;
+  return training_ ? training_ : TrainThreeSteps;
 }
 
 v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds) {

@@ -37,7 +37,8 @@ class FakeAgents final : public AgentClient {
   FakeAgents() = default;
   ~FakeAgents() override;
 
-  // What a unit does from Start on; returns what its `finished` says. The default trains three steps.
+  // What a unit does from Start on; returns what its `finished` says. The default trains three steps. Like the next two, it is what tasks
+  // do that are prepared from now on.
   using Training = std::function<absl::Status(FakeWorker&)>;
   void SetTraining(Training training);
   // What both ends of a probe do; what `finished` says. The default measures 10 us and 1 GB/s.
@@ -72,7 +73,7 @@ class FakeAgents final : public AgentClient {
   int begun();
   // How many tasks go on.
   int working();
-  // Blocks until Stop was called for `task_id`, or twenty seconds.
+  // Blocks until Stop was called for `task_id`, or a minute.
   void AwaitStop(const std::string& task_id);
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();
@@ -83,7 +84,7 @@ class FakeAgents final : public AgentClient {
   // Requests that Start was given, in order.
   std::vector<v1::StartRequest> starts();
   int probes();
-  // Blocks until that many training tasks have been prepared, or ten seconds.
+  // Blocks until that many training tasks have been prepared, or a minute.
   bool AwaitTrainings(size_t count);
 
   void KeepConnected(const std::string& agent_address) override;
@@ -91,7 +92,7 @@ class FakeAgents final : public AgentClient {
   // Answers before it returns, but where a script says how it ends.
   void Prepare(const std::string& agent_address, const PrepareParts& parts,
                Answered<v1::PrepareResponse> answered) override;
-  // An agent that is down is tried again until `patience` is over.
+  // An agent that is down is tried again until `patience` is over. The task of one that is not begins, however soon nobody listens.
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
                                      absl::Duration patience, TaskListener listener) override;
   // One device, which says where it was asked.
@@ -111,7 +112,8 @@ class FakeAgents final : public AgentClient {
   bool IsDown(const std::string& agent_address);
   class Task;
   class Listener;
-  absl::Status Run(FakeWorker& worker);
+  // What the task does, as it is told now.
+  Training ScriptOf(const v1::PrepareRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status StopTask(const std::string& agent_address, const v1::StopRequest& request);
   absl::StatusOr<std::shared_ptr<Task>> Begin(const std::string& agent_address,
                                               const v1::StartRequest& request)
@@ -130,6 +132,7 @@ class FakeAgents final : public AgentClient {
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Training> scripts_ ABSL_GUARDED_BY(mutex_);  // of tasks that are prepared, by id
   std::set<std::string> connected_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::StartRequest> starts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started

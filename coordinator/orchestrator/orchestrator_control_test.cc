@@ -343,7 +343,9 @@ TEST_CASE("a job whose end was promised does not go on elsewhere because its nod
     return worker.asked_to_finish() ? worker.FinishedAt(2) : absl::OkStatus();
   });
   const std::string id = site.Submit(SavingJob("ends"));
-  site.AwaitJob(id, [](const v1::Job& job) { return job.last_step().step() >= 1; });
+  site.AwaitJob(id, [](const v1::Job& job) {
+    return job.state() == v1::JOB_STATE_RUNNING && job.last_step().step() >= 1;
+  });
   site.Register(FakeNode("b"));  // where it could go on
   REQUIRE(site.Cancel(id, /*after_checkpoint=*/true).ok());
   v1::DrainNodeRequest drain;
@@ -505,6 +507,7 @@ TEST_CASE("a job waits while the coordinator's disk is full, and no device is bl
   CHECK(waits.state() == v1::JOB_STATE_RECOVERING);
   CHECK(absl::IsUnavailable(site.Cancel(id).status()));
   full.reset();
+  site.Await(id, v1::JOB_STATE_CANCELLED);  // it may just have been tried again
   CHECK(site.orchestrator->Resume(id).ok());
   CHECK(site.Await(id, v1::JOB_STATE_DONE).restarts() == 1);  // the worker's death
 }
