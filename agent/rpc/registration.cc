@@ -14,7 +14,6 @@ namespace {
 
 constexpr absl::Duration kRetryEvery = absl::Seconds(1);
 constexpr absl::Duration kComplainEvery = absl::Minutes(1);
-constexpr absl::Duration kLeaveTime = absl::Seconds(1);
 constexpr absl::Duration kRetryLeaveEvery = absl::Milliseconds(200);
 constexpr absl::Duration kRegisterTime = absl::Seconds(3);
 
@@ -135,7 +134,7 @@ int Registration::Leave(absl::Time end, absl::FunctionRef<bool(absl::Duration)> 
   for (bool is_first = true;; is_first = false) {
     v1::LeaveResponse response;
     grpc::ClientContext context;
-    SetDeadline(context, kLeaveTime);
+    SetDeadline(context, options_.leave_time);
     const grpc::Status status = stub_->Leave(&context, request, &response);
     if (status.ok()) return static_cast<int>(response.leaving_jobs());
     const bool may_change = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -155,7 +154,7 @@ void Registration::Deregister() {
   request.set_incarnation(incarnation_);
   v1::DeregisterResponse response;
   grpc::ClientContext context;
-  SetDeadline(context, kLeaveTime);
+  SetDeadline(context, options_.leave_time);
   (void)stub_->Deregister(&context, request, &response);
 }
 

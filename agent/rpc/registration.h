@@ -34,6 +34,7 @@ class Registration {
     std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: in the clear
     v1::Node node;
     absl::Duration work_without_coordinator = absl::Hours(24);
+    absl::Duration leave_time = absl::Seconds(1);  // for the coordinator to answer that the node leaves
   };
   Registration(Options options, Callbacks callbacks);
   ~Registration();

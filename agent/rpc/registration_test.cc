@@ -80,7 +80,8 @@ class FakeCoordinator final : public v1::Registry::Service {
 };
 
 Registration::Options OptionsAt(const FakeCoordinator& coordinator) {
-  Registration::Options options{.coordinator_address = coordinator.address()};
+  // Nothing is given up that a busy machine takes long to answer, so that all that is asked can be counted.
+  Registration::Options options{.coordinator_address = coordinator.address(), .leave_time = absl::Minutes(1)};
   options.node.set_name("a");
   return options;
 }
@@ -112,7 +113,7 @@ TEST_CASE("that a node leaves is said until a coordinator has heard it, or enoug
   coordinator.AwaitRegistration(/*is_leaving=*/false);
   int waits = 0;
   CHECK(registration.Leave(c.end, [&](absl::Duration) { return ++waits == c.asked_again_after; }) == c.jobs);
-  CHECK(coordinator.leaves() >= c.leaves);  // more where an answer took too long
+  CHECK(coordinator.leaves() == c.leaves);
 }
 
 TEST_CASE("a coordinator that comes after a node has said that it leaves hears it with the registration") {
