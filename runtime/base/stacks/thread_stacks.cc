@@ -102,10 +102,12 @@ std::string DescribeThread(pid_t thread, absl::Duration patience) {
   }
   const absl::Time end = Now() + patience;
   while (!answer.given.load(std::memory_order_acquire)) {
+    // One that is about to end blocks all signals, and takes this one with it.
+    const bool has_ended = syscall(SYS_tgkill, getpid(), thread, 0) != 0;
     pid_t still = thread;
     // Once the number is taken back, the thread cannot begin to answer any more.
-    if (Now() > end && answer.asked.compare_exchange_strong(still, 0))
-      return absl::StrCat(text, "  does not answer\n");
+    if ((has_ended || Now() > end) && answer.asked.compare_exchange_strong(still, 0))
+      return has_ended ? "" : absl::StrCat(text, "  does not answer\n");
     absl::SleepFor(absl::Microseconds(100));
   }
   for (int i = std::min(kHandlersOwnCalls, answer.count); i < answer.count; ++i) {

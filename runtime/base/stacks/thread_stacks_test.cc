@@ -1,6 +1,7 @@
 #include "runtime/base/stacks/thread_stacks.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -63,6 +64,31 @@ TEST_CASE("threads that wait and threads that run say which functions they are i
   running.join();
   CHECK(heard == 7);
   CHECK(ParagraphOf(DescribeThreadStacks(absl::Minutes(1)), "waiting").empty());
+}
+
+// Whether a signal of those that threads are asked by waits for this thread, which blocks it.
+bool IsAsked() {
+  sigset_t pending;
+  sigpending(&pending);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) {
+    if (sigismember(&pending, signal) == 1) return true;
+  }
+  return false;
+}
+
+TEST_CASE("a thread that ends instead of answering is not waited for") {
+  std::atomic<bool> is_deaf = false;
+  std::thread deaf([&] {
+    pthread_setname_np(pthread_self(), "deaf");
+    sigset_t signals;
+    sigfillset(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    is_deaf = true;
+    while (!IsAsked()) std::this_thread::yield();
+  });
+  while (!is_deaf) std::this_thread::yield();
+  CHECK(ParagraphOf(DescribeThreadStacks(absl::Hours(1)), "deaf").empty());
+  deaf.join();
 }
 
 TEST_CASE("several may ask at once") {
