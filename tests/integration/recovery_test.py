@@ -62,6 +62,13 @@ class RecoveryTest(ClusterTest):
         print("%s: step %d on %s" % (job, step, sorted(used)), flush=True)
         return job, sorted(device.split("/")[0] for device in used)
 
+    def kill_worker(self, node):
+        """The only one, once the one of an attempt before has ended."""
+        def only_worker():
+            workers = self.running.workers(node)
+            return workers if len(workers) == 1 else None
+        os.kill(wait_for("one worker of " + node, only_worker)[0], signal.SIGKILL)
+
     def assert_survived(self, job, restarts):
         done = self.running.wait_for_state(job, "done")
         self.assertEqual(done["restarts"], restarts)
@@ -75,9 +82,7 @@ class RecoveryTest(ClusterTest):
     def test_a_killed_worker(self):
         job, nodes = self.submit_and_reach_a_random_step("worker")
         victim = self.random.choice(nodes)
-        workers = self.running.workers(victim)
-        self.assertEqual(len(workers), 1)
-        os.kill(workers[0], signal.SIGKILL)
+        self.kill_worker(victim)
         recovering = self.running.wait_for_job(job, "a restart", lambda j: j["restarts"] == 1)
         self.assert_survived(job, restarts=1)
         self.assertRegex(self.running.cli("logs", job).out, r"recovering: %s/cpu0: .*signal 9" % victim)
@@ -88,7 +93,7 @@ class RecoveryTest(ClusterTest):
         plan = {"micro_batch_sequences": 32, "routes": [route([0], self.sequences // 32)],
                 "units": [{"devices": ["a/cpu0", "b/cpu0"], "blocks": [{"first": 0, "end": 5}]}]}
         job, nodes = self.submit_and_reach_a_random_step("shared", plan=plan)
-        os.kill(self.running.workers(self.random.choice(nodes))[0], signal.SIGKILL)
+        self.kill_worker(self.random.choice(nodes))
         self.assert_survived(job, restarts=1)
 
     def test_a_killed_agent_takes_its_workers_with_it_and_the_rest_goes_on(self):
@@ -153,7 +158,7 @@ class RecoveryTest(ClusterTest):
         job, nodes = self.submit_and_reach_a_random_step("unlucky", max_restarts=1, plan=self.pipeline(), checkpoint=never)
         for restarts in (1, 2):
             victim = self.random.choice(nodes)
-            os.kill(wait_for("a worker", lambda: self.running.workers(victim))[0], signal.SIGKILL)
+            self.kill_worker(victim)
             if restarts == 1:
                 self.running.wait_for_job(job, "the second attempt runs",
                                           lambda j: j["attempt"] == 2 and j["state"] == "running")
