@@ -25,7 +25,7 @@ KernelReports::Options NodeWith(const std::vector<std::string>& variants) {
   return options;
 }
 
-absl::Time Soon() { return Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Minutes(1); }
 
 TEST_CASE("each device is asked in a worker of its own, once") {
   KernelReports reports(NodeWith({"answer", "answer too"}));

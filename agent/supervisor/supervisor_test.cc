@@ -41,7 +41,7 @@ v1::PrepareRequest Task(const std::string& id, uint64_t attempt = 1, const std::
   return request;
 }
 
-absl::Time Soon() { return Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Minutes(1); }
 
 struct Reported {
   absl::Status status;
@@ -404,7 +404,10 @@ TEST_CASE("Stop reaches a worker that is still preparing") {
     status = supervisor.Prepare(Task("hang in prepare/1"), Soon()).status();
     answered = true;
   });
-  while (!answered) supervisor.Stop("hang in prepare/1");  // until it has been admitted
+  while (!answered) {  // until it has been admitted
+    supervisor.Stop("hang in prepare/1");
+    std::this_thread::yield();
+  }
   prepare.join();
   CHECK(absl::IsUnavailable(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("signal 9"));
