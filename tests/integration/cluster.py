@@ -338,7 +338,7 @@ class Cluster:
 
         def look():
             result = self.cli("status", job_id, "--output", "json", check=False)
-            if result.status != 0 and '"unavailable"' in result.err:
+            if result.status != 0 and any(code in result.err for code in ('"unavailable"', '"deadline_exceeded"')):
                 return None  # a coordinator that is too busy to answer now is asked again
             if result.status != 0:
                 raise AssertionError(str(result))
