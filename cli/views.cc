@@ -358,28 +358,33 @@ std::string FormatProfiled(const v1::ListNodesResponse& nodes, size_t columns) {
 }
 
 std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns) {
-  constexpr size_t kSiteColumn = 6;
-  Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "SITE", "JOB"}};
+  constexpr size_t kSiteColumn = 6, kRackColumn = 7;
+  Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "SITE", "RACK", "JOB"}};
   for (const v1::Node& node : nodes.nodes()) {
     const std::string alive = !node.alive()            ? absl::StrCat("lost ", Printable(node.status()))
                               : !node.drained()        ? "alive"
                               : node.jobs().size() > 0 ? "draining"
                                                        : "drained";
     if (node.devices().empty())
-      rows.push_back(
-          {absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive, Printable(node.site()), ""});
+      rows.push_back({absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive,
+                      Printable(node.site()), Printable(node.rack()), ""});
     for (const v1::Device& device : node.devices()) {
       const auto job = node.jobs().find(device.name());
       rows.push_back({Printable(absl::StrCat(node.name(), "/", device.name())), Printable(device.backend()),
                       Printable(device.variant()), absl::StrJoin(device.cores(), " "),
                       FormatSize(device.memory_bytes()), alive, Printable(node.site()),
-                      job == node.jobs().end() ? "" : Printable(job->second)});
+                      Printable(node.rack()), job == node.jobs().end() ? "" : Printable(job->second)});
     }
   }
-  if (std::all_of(nodes.nodes().begin(), nodes.nodes().end(),
-                  [](const v1::Node& node) { return node.site().empty(); })) {
-    for (std::vector<std::string>& row : rows) row.erase(row.begin() + kSiteColumn);
-  }
+  const auto drop_if_empty = [&](size_t column) {
+    const bool said = std::any_of(rows.begin() + 1, rows.end(),
+                                  [&](const std::vector<std::string>& row) { return !row[column].empty(); });
+    for (std::vector<std::string>& row : rows) {
+      if (!said) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+    }
+  };
+  drop_if_empty(kRackColumn);
+  drop_if_empty(kSiteColumn);
   return absl::StrCat(FormatTable(rows, columns), FormatProfiled(nodes, columns));
 }
 

@@ -191,6 +191,10 @@ TEST_CASE("nodes are listed device by device with their jobs") {
   CHECK_THAT(text, !Catch::Contains("SITE"));
   nodes.mutable_nodes(0)->set_site("north");
   CHECK_THAT(FormatNodes(nodes), Catch::Contains("SITE") && Catch::Contains("  alive  north  bible-1\n"));
+  CHECK_THAT(FormatNodes(nodes), !Catch::Contains("RACK"));
+  nodes.mutable_nodes(0)->set_rack("r1");
+  CHECK_THAT(FormatNodes(nodes),
+             Catch::Contains("RACK") && Catch::Contains("  alive  north  r1    bible-1\n"));
 }
 
 TEST_CASE("validations stand beside the step that they followed") {

@@ -141,6 +141,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   node.set_name(config.name());
   node.set_host(MachineIdentity());
   node.set_site(config.site());
+  node.set_rack(config.rack());
   node.set_host_memory_bytes(config.has_host_memory_bytes()
                                  ? config.host_memory_bytes()
                                  : static_cast<uint64_t>(OfferedHostMemory().value));

@@ -118,6 +118,7 @@ absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& devic
                                    description.host_memory,
                                    description.network_cards,
                                    description.site,
+                                   description.rack,
                                    description.message_protection,
                                    description.protects_messages};
     }

@@ -24,7 +24,7 @@ struct NodeDescription {
   std::vector<ClusterDevice> devices;  // names unique
   Bytes host_memory;                   // ClusterNode::host_memory
   int network_cards = 0;               // ClusterNode::network_cards
-  std::string site;                    // ClusterNode::site
+  std::string site, rack;              // ClusterNode's
   // The least that its agent accepts, and whether it knows of protected messages at all.
   MessageProtection message_protection = MessageProtection::kNone;
   bool protects_messages = false;
@@ -52,9 +52,9 @@ struct ClusterDeviceLocation {
   std::string host;
   uint64_t incarnation = 0;
   ClusterDevice device;
-  Bytes host_memory;      // ClusterNode::host_memory
-  int network_cards = 0;  // ClusterNode::network_cards
-  std::string site;       // ClusterNode::site
+  Bytes host_memory;       // ClusterNode::host_memory
+  int network_cards = 0;   // ClusterNode::network_cards
+  std::string site, rack;  // ClusterNode's
   // As of NodeDescription.
   MessageProtection message_protection = MessageProtection::kNone;
   bool protects_messages = false;

@@ -117,8 +117,10 @@ TEST_CASE("a device is at the site that its node's newest agent says") {
   for (const char* site : {"north", "south", ""}) {
     CAPTURE(site);
     node.site = site;
+    node.rack = std::string(site) + "-r1";
     REQUIRE(view.Register(node, At(0)).ok());
     CHECK(view.Find("a/cpu0")->site == site);
+    CHECK(view.Find("a/cpu0")->rack == node.rack);
     CHECK(view.Nodes(At(0))[0].description.site == site);
     ++node.incarnation;
   }

@@ -119,7 +119,7 @@ absl::Status AddLinks(const LinkTable& table, const std::vector<ClusterDeviceLoc
   for (const ClusterDeviceLocation& device : devices) machines.push_back(MachineOf(device));
   Groups groups;
   const auto group_of = [&](int a, int b) -> Group& {
-    const LinkLevel level = LevelBetween(machines[a] == machines[b], devices[a].site, devices[b].site);
+    const LinkLevel level = LevelBetween(machines[a] == machines[b], devices[a], devices[b]);
     return groups.Of(level, devices[a], devices[b]);
   };
   RETURN_IF_ERROR(ForEach(table, devices, [&](int first, int second, const v1::LinkProfile& measured) {

@@ -11,9 +11,9 @@ namespace medley {
 inline constexpr int kMostDevicesByLink = 16;
 
 // Adds what is known of the links between `devices` to `cluster`, which has their nodes. Of more than kMostDevicesByLink those
-// between devices of the same two kinds, on one machine, on two of one site or at different sites, are one class, as the middle one by
-// bandwidth, as far as they are alike (AreAlike): a list of all pairs would be as long as the square of the devices, and the
-// planner could not tell that devices may change places. Of sites whose ways are not like that, those between two of them are a class of
+// between devices of the same two kinds, of one LinkLevel, are one class, as the middle one by bandwidth, as far as they are alike
+// (AreAlike): a list of all pairs would be as long as the square of the devices, and the planner could not tell that devices may change
+// places. Of sites whose ways are not like that, those between two of them are a class of
 // their own. Those that are not alike are added by themselves. Errors: those of DecodeClusterLink, naming the pair.
 absl::Status AddLinks(const LinkTable& table, const std::vector<ClusterDeviceLocation>& devices,
                       Cluster& cluster);

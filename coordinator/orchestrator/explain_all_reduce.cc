@@ -47,7 +47,7 @@ absl::StatusOr<PlanningProblem> ProblemOf(const std::vector<ClusterDeviceLocatio
     DeviceCost& device = problem.devices.emplace_back();
     device.name = FullName(devices[i]);
     device.host = machines.emplace(MachineOf(devices[i]), static_cast<int>(machines.size())).first->second;
-    networks.push_back({devices[i].site, devices[i].network_cards});
+    networks.push_back({devices[i].site, devices[i].rack, devices[i].network_cards});
     for (size_t j = 0; j < i; ++j) {
       const std::optional<v1::LinkProfile> link = links.Between(devices[i], devices[j]);
       if (!link) {

@@ -19,6 +19,12 @@ constexpr size_t kLongestClass = 1024;
 
 bool IsOnCores(const ClusterDeviceLocation& device) { return !device.device.description.cores.empty(); }
 
+// All that the class of a link says of one end, for which racks count only as the same or not.
+std::string EndAtSite(const ClusterDeviceLocation& device) {
+  return absl::StrCat(NetworkOf(device.agent_address), device.site.empty() ? "" : " at ", device.site, " ",
+                      device.device.kind);
+}
+
 }  // namespace
 
 std::string MachineOf(const ClusterDeviceLocation& device) {
@@ -50,21 +56,22 @@ std::string NetworkOf(const std::string& agent_address) {
 }
 
 std::string EndOfClass(const ClusterDeviceLocation& device) {
-  return absl::StrCat(NetworkOf(device.agent_address), device.site.empty() ? "" : " at ", device.site, " ",
-                      device.device.kind);
+  return absl::StrCat(EndAtSite(device), device.rack.empty() ? "" : " in rack ", device.rack);
 }
 
 std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
-  const bool inside = MachineOf(a) == MachineOf(b);
+  const LinkLevel level = LevelBetween(MachineOf(a) == MachineOf(b), a, b);
   const auto end = [&](const ClusterDeviceLocation& device) {
     const std::vector<int>& cores = device.device.description.cores;
-    if (!inside) return EndOfClass(device);
+    if (level != LinkLevel::kNode) return EndAtSite(device);
     if (cores.empty()) return device.device.kind;
     return absl::StrCat(device.device.kind, " on cores ", absl::StrJoin(cores, ","));
   };
   const auto [first, second] = std::minmax({end(a), end(b)});  // copies: the ends are temporaries
-  return absl::StrCat(inside ? "inside a machine: " : "between machines: ", first, " - ", second)
-      .substr(0, kLongestClass);
+  const char* const joined = level == LinkLevel::kNode    ? "inside a machine: "
+                             : level == LinkLevel::kRacks ? "between racks: "
+                                                          : "between machines: ";
+  return absl::StrCat(joined, first, " - ", second).substr(0, kLongestClass);
 }
 
 std::vector<std::vector<DevicePair>> ProbeRounds(const std::vector<ClusterDeviceLocation>& devices,

@@ -32,13 +32,13 @@ std::string MachineOf(const ClusterDeviceLocation& device);
 // Links of one class are expected to be alike although they join other nodes: where there are many, a few are measured
 // for all (link_samples.h).
 //
-// Between two machines: devices of the same two kinds, in the same two networks and at the same two sites. On one machine: devices
-// of the same two kinds, those on a CPU's cores also of the same cores.
+// Between two machines: devices of the same two kinds, in the same two networks and at the same two sites, in one rack or in any two of a
+// site. On one machine: devices of the same two kinds, those on a CPU's cores also of the same cores.
 //
 // Symmetric, for people, at most 1024 characters.
 std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
 
-// What the class of a link between machines says of a device at one end: its network, its node's site and its kind.
+// What decides of a device which classes its links to other machines are of: its network, its node's site and rack, and its kind.
 std::string EndOfClass(const ClusterDeviceLocation& device);
 
 // The network of a node, by what its agent's address ("host:port") says: the first 24 bits of an IPv4 address, the first

@@ -71,6 +71,12 @@ TEST_CASE(
   c.agent_address = "10.1.2.99:7";
   a.site = b.site = "north", c.site = "south";
   CHECK(LinkClass(a, b) == "between machines: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at north h100");
+  b.rack = "r1";
+  CHECK(LinkClass(a, b) == "between racks: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at north h100");
+  CHECK(EndOfClass(a) != EndOfClass(b));
+  a.rack = "r2";
+  CHECK(LinkClass(a, b) == "between racks: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at north h100");
+  a.rack = b.rack = "";
   CHECK(LinkClass(a, c) == LinkClass(c, b));
   CHECK(LinkClass(a, c) != LinkClass(a, b));
 }

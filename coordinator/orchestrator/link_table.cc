@@ -146,7 +146,7 @@ void LinkTable::ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
   }
 }
 
-// Kinds are of nodes, and classes between machines of networks, sites and kinds of devices: what makes a pair's name differs between few
+// Kinds are of nodes, and classes between machines of networks, sites, racks and kinds of devices: what makes a pair's name differs between few
 // devices, and is numbered.
 void LinkTable::ForEachPlaceAmong(const std::vector<ClusterDeviceLocation>& devices,
                                   const EachPlace& each) const {

@@ -45,6 +45,7 @@ Cluster NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
     node.host = location.host;
     node.host_memory = location.host_memory;
     node.site = location.site;
+    node.rack = location.rack;
     node.network_cards = location.network_cards;
     node.devices.push_back(location.device);
   }

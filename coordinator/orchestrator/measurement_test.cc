@@ -249,10 +249,11 @@ TEST_CASE("what is planned for has the sites of its nodes") {
   CHECK(problem->devices[0].site == problem->devices[1].site);
   CHECK(problem->devices[0].site != problem->devices[2].site);
   const SharedWays ways(*problem);
-  REQUIRE(ways.sites() == 2);
-  CHECK(ways.SiteOf(0) == ways.SiteOf(1));
-  CHECK(ways.SiteOf(0) != ways.SiteOf(2));
-  for (const int device : {0, 2}) CHECK(ways.BytesPerSecondOfSite(ways.SiteOf(device)) == Approx(1e9));
+  REQUIRE(ways.places(WayLevel::kSite) == 2);
+  CHECK(ways.PlaceOf(WayLevel::kSite, 0) == ways.PlaceOf(WayLevel::kSite, 1));
+  CHECK(ways.PlaceOf(WayLevel::kSite, 0) != ways.PlaceOf(WayLevel::kSite, 2));
+  for (const int device : {0, 2})
+    CHECK(ways.BytesPerSecondOf(WayLevel::kSite, ways.PlaceOf(WayLevel::kSite, device)) == Approx(1e9));
 }
 
 TEST_CASE("emulated devices and those that share a core are not measured together") {

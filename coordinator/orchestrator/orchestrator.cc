@@ -547,10 +547,10 @@ absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
     });
     return cluster;
   }
-  // With the sites that nodes in `cluster` have, by which classes of links are said.
+  // With the sites and racks that nodes in `cluster` have, by which classes of links are said.
   Cluster alike;
   for (const v1::Node& node : cluster.nodes())
-    alike.nodes.push_back({.name = node.name(), .site = node.site()});
+    alike.nodes.push_back({.name = node.name(), .site = node.site(), .rack = node.rack()});
   RETURN_IF_ERROR(AddLinks(links.table, links.devices, alike));
   v1::ClusterSpec encoded = EncodeCluster(alike);
   cluster.mutable_links()->Swap(encoded.mutable_links());

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -266,6 +267,13 @@ TEST_CASE("what would help is the way between two sites, or what joins hosts at 
   CHECK(between[0].change == "twice the rate of links between north and south");
   CHECK_FALSE(between[0].planned_anew);
   CHECK(between[0].step_seconds < 0.7 * *PredictStepSeconds(problem, plan));
+  // Likewise of racks of one site.
+  PlanningProblem racks = problem;
+  for (DeviceCost& device : racks.devices) std::swap(device.rack, device.site);
+  const std::vector<Explanation::Help> between_racks = HelpsOf(racks, plan);
+  REQUIRE(!between_racks.empty());
+  CHECK(between_racks[0].change == "twice the rate of links between different racks");
+  CHECK(between_racks[0].step_seconds == Approx(between[0].step_seconds));
   // Gradients of each stage are summed at one site.
   for (LinkCost& cost : problem.links.each()) cost = slow;
   problem.links.SetBetweenHosts(0, 1, quick);

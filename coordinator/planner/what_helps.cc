@@ -36,7 +36,7 @@ void SpeedUp(LinkModel& model) {
     point.seconds = latency_seconds + (point.seconds - latency_seconds) / kTimes;
 }
 
-// The ways out of sites and the cards of hosts, which carry what their fastest links do, get faster with these.
+// The ways out of racks and sites and the cards of hosts, which carry what their fastest links do, get faster with these.
 void SpeedUp(const std::vector<LinkedDevices>& links, PlanningProblem& problem) {
   for (const LinkedDevices& link : links) {
     LinkCost& cost = problem.links.Mutable(link.a, link.b);
@@ -45,11 +45,12 @@ void SpeedUp(const std::vector<LinkedDevices>& links, PlanningProblem& problem) 
   }
 }
 
-// No two devices of different sites have an end together, so that links between sites can be changed by themselves.
-PlanningProblem WithSitesApart(PlanningProblem problem) {
-  std::vector<int> sites;
-  for (const DeviceCost& device : problem.devices) sites.push_back(device.site);
-  problem.links = problem.links.Apart(sites);
+// No two devices of different racks or sites have an end together, so that links between these can be changed by themselves.
+PlanningProblem WithPlacesApart(PlanningProblem problem) {
+  std::vector<int> innermost;
+  for (const ByLevel<int>& places : PlacesOf(problem))
+    innermost.push_back(places[WayLevel::kRack] < 0 ? places[WayLevel::kSite] : places[WayLevel::kRack]);
+  problem.links = problem.links.Apart(innermost);
   return problem;
 }
 
@@ -61,7 +62,7 @@ std::string Ends(std::string a, std::string b) {
 class Helps {
  public:
   Helps(const PlanningProblem& problem, const Plan& plan, const SearchLimits& limits)
-      : problem_(WithSitesApart(problem)), plan_(plan), limits_(limits) {
+      : problem_(WithPlacesApart(problem)), plan_(plan), limits_(limits), ways_(problem_) {
     std::set<std::string> known;
     for (const DeviceCost& device : problem.devices) {
       sites_.insert(device.site);
@@ -129,8 +130,8 @@ class Helps {
     if (sort_gain_seconds == 0) return false;
     PlanningProblem faster = apart;
     SpeedUp(links, faster);
-    // What leaves a site goes by a way that all share: two hosts by themselves get no link that is faster than it.
-    if (!SharedWays(faster).HasSitesOf(SharedWays(apart))) return false;
+    // What leaves a rack or a site goes by a way that all share: two hosts by themselves get no link that is faster than it.
+    if (!SharedWays(faster).HasWaysBetweenHostsOf(SharedWays(apart))) return false;
     const absl::StatusOr<double> seconds = SecondsOfPlans(faster).Of(plan_);
     const auto is_nearly_all = [&](double now_seconds) {
       return now_seconds - *seconds >= kNearlyAll * sort_gain_seconds;
@@ -156,14 +157,18 @@ class Helps {
     return absl::StrJoin(nodes, "+");
   }
 
-  // What they join, for people. What goes between two sites shares the ways out of these; at one site devices of the same two kinds
-  // are joined alike, or nearly so.
+  // What they join, for people. What goes between two sites shares the ways out of these, and between racks of a site likewise; in one
+  // rack devices of the same two kinds are joined alike, or nearly so.
   std::string SortOf(const LinkedDevices& link) const {
     const DeviceCost &a = problem_.devices[link.a], &b = problem_.devices[link.b];
     if (link.within_host) return absl::StrCat(Ends(a.kind, b.kind), " of one host");
-    if (a.site == b.site)
-      return absl::StrCat(Ends(a.kind, b.kind), " of different hosts",
-                          sites_.size() > 1 ? " at one site" : "");
+    if (a.site == b.site) {
+      const bool has_racks = ways_.places(WayLevel::kRack) > 0;
+      return absl::StrCat(a.rack != b.rack ? "different racks"
+                                           : absl::StrCat(Ends(a.kind, b.kind), " of different hosts",
+                                                          has_racks ? " in one rack" : ""),
+                          sites_.size() > 1 && (a.rack != b.rack || !has_racks) ? " at one site" : "");
+    }
     return sites_.size() > kMostSites ? "different sites" : Ends(NameOfSite(a.site), NameOfSite(b.site));
   }
 
@@ -255,6 +260,7 @@ class Helps {
   const Plan& plan_;
   const SearchLimits& limits_;
   std::vector<std::string> kinds_;
+  const SharedWays ways_;  // of problem_
   std::set<int> sites_;
   double step_seconds_ = 0;
   std::map<std::string, double> gain_seconds_;  // of each sort of links; 0: they are no help

@@ -95,8 +95,9 @@ struct Bucket {
   double sum_seconds = 0;
 };
 
-// Hosts, or sites, that share ways as fast.
+// Hosts, racks or sites that share ways as fast.
 struct AlikePlaces {
+  WayLevel level = WayLevel::kHost;
   double bytes_per_second = 0;  // of each way of one; 0: it is not known to share any
   std::vector<int> groups;      // of stages, that have devices at each
   int count = 0;
@@ -437,46 +438,42 @@ class AlikeRoutes {
     };
     // A part of a sum takes as much of the ways, for a shorter time.
     const double bytes = problem_.wire_bytes_per_element * static_cast<double>(bucket.elements);
-    for (const auto& [first, end] : {std::pair(size_t{0}, hosts_), std::pair(hosts_, places_.size())}) {
-      int members = 0;
-      for (size_t p = first; p < end; ++p) members += held(places_[p]) ? places_[p].count : 0;
-      for (size_t p = first; p < end; ++p) {
-        // One group's sums follow each other.
-        if (places_[p].bytes_per_second <= 0 || places_[p].groups.size() < 2 || !held(places_[p])) continue;
-        sum.way_parts.push_back(
-            {static_cast<int>(p),
-             SharedWays::PartOfSum(places_[p].bytes_per_second, members, bytes, bucket.sum_seconds)});
-      }
+    ByLevel<int> members;
+    for (const AlikePlaces& of : places_) members[of.level] += held(of) ? of.count : 0;
+    for (size_t p = 0; p < places_.size(); ++p) {
+      const AlikePlaces& of = places_[p];
+      // One group's sums follow each other.
+      if (of.bytes_per_second <= 0 || of.groups.size() < 2 || !held(of)) continue;
+      sum.way_parts.push_back(
+          {static_cast<int>(p),
+           SharedWays::PartOfSum(of.bytes_per_second, members[of.level], bytes, bucket.sum_seconds)});
     }
     return sum;
   }
 
-  // Of hosts of the same groups of stages and cards one tells what their sums take from each other; and of sites.
+  // Of hosts of the same groups of stages and cards one tells what their sums take from each other; and of racks and sites.
   void FindPlaces() {
     const SharedWays& ways = predictor_.ways();
     if (ways.count() == 0) return;
-    const auto find = [&](const auto& place_of, const auto& bytes_per_second_of) {
+    for (const WayLevel level : kWayLevels) {
+      if (level != WayLevel::kHost && ways.places(level) == 0) continue;
       std::map<int, std::pair<double, std::set<int>>> by_place;  // and groups
       for (size_t g = 0; g < groups_.size(); ++g) {
         for (const int d : groups_[g].devices) {
-          auto& of_place = by_place[place_of(d)];
-          of_place.first = bytes_per_second_of(d);
+          const int way = ways.PlaceOf(level, d);
+          // Hosts take part in sums whether their cards are known or not.
+          auto& of_place = by_place[level == WayLevel::kHost ? HostOf(problem_, d) : way];
+          of_place.first = way < 0 ? 0 : ways.BytesPerSecondOf(level, way);
           of_place.second.insert(static_cast<int>(g));
         }
       }
       std::map<std::pair<double, std::set<int>>, size_t> known;
       for (const auto& [number, of] : by_place) {
         const auto [place, inserted] = known.try_emplace(of, places_.size());
-        if (inserted) places_.push_back({of.first, {of.second.begin(), of.second.end()}});
+        if (inserted) places_.push_back({level, of.first, {of.second.begin(), of.second.end()}});
         ++places_[place->second].count;
       }
-    };
-    find([&](int d) { return HostOf(problem_, d); },
-         [&](int d) { return ways.HostOf(d) < 0 ? 0 : ways.BytesPerSecondOfHost(ways.HostOf(d)); });
-    hosts_ = places_.size();
-    if (ways.sites() == 0) return;
-    find([&](int d) { return ways.SiteOf(d); },
-         [&](int d) { return ways.BytesPerSecondOfSite(ways.SiteOf(d)); });
+    }
   }
 
   double EndSeconds() const {
@@ -500,9 +497,8 @@ class AlikeRoutes {
   std::optional<RoutesAlone> alone_;
   std::vector<StageGroup> groups_;
   std::vector<GroupsOfKind> kinds_;
-  std::vector<Bucket> buckets_;      // in the order of their sums
-  std::vector<AlikePlaces> places_;  // hosts, and then sites
-  size_t hosts_ = 0;
+  std::vector<Bucket> buckets_;  // in the order of their sums
+  std::vector<AlikePlaces> places_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
          a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
          a.price_per_hour == b.price_per_hour && a.network_cards == b.network_cards && a.site == b.site &&
-         a.times == b.times;
+         a.rack == b.rack && a.times == b.times;
 }
 
 bool ComputesOnCores(const DeviceCost& device) { return device.cores > 0; }

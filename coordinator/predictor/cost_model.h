@@ -40,6 +40,7 @@ struct DeviceCost {
   int host = -1;          // devices with the same one are on one machine; -1: alone on its own
   int network_cards = 0;  // of its host; 0: not known
   int site = 0;           // devices with the same one share its way to other sites
+  int rack = 0;           // of its site; devices of both share its way to other racks
   // How many times longer it computes while all of so many other devices of its host compute, too, that the
   // factor was measured beside; in between in proportion to how many do. 1: they do not slow it down.
   double shared_slowdown = 1;

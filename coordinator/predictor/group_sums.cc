@@ -161,12 +161,13 @@ void GroupSums::FindBoundaries() {
     }
     if (part_of.size() == devices_.size() && add(part_of)) shares_outer_ways_ = true;
   }
-  // Where cards are known, hosts have them for themselves, and sites alone share a way.
-  const auto is_of_first_site = [&](int d) {
-    return problem_.devices[d].site == problem_.devices[devices_.front()].site;
+  // Where cards are known, hosts have them for themselves, and racks and sites alone share a way.
+  const auto is_of_first_rack = [&](int d) {
+    const DeviceCost &device = problem_.devices[d], &first = problem_.devices[devices_.front()];
+    return device.site == first.site && device.rack == first.rack;
   };
   if (problem_.devices[devices_.front()].network_cards > 0)
-    shares_outer_ways_ = !std::all_of(devices_.begin(), devices_.end(), is_of_first_site);
+    shares_outer_ways_ = !std::all_of(devices_.begin(), devices_.end(), is_of_first_rack);
 }
 
 GroupSums::Nest GroupSums::NestAlong(std::vector<Boundary> boundaries, bool from_hosts) const {

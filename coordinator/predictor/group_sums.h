@@ -63,7 +63,7 @@ constexpr int kMostSummed = 16;
 // Of more than `most_exact` members, or of some dozens more where hosts have several, nothing is run through message by
 // message. A ring's rounds are those of a ring over some of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
 // levels: within hosts or what the links show to be together, then over one member of each, and so on, as
-// HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a site by one way.
+// HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a rack or a site by one way.
 class GroupSums {
  public:
   // `samples` must outlive it; `devices`: of its problem. `at_once`: so many such sums share the cards of their hosts

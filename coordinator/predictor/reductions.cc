@@ -20,6 +20,12 @@ namespace medley {
 Reductions::Reductions(const PlanningProblem& problem) : problem_(problem), samples_(problem, classes_) {
   FindHosts();
   FindClasses();
+  const std::vector<ByLevel<int>> places = PlacesOf(problem);
+  for (const WayLevel level : {WayLevel::kRack, WayLevel::kSite}) {
+    if (places.empty() || places.front()[level] < 0) continue;
+    std::vector<int>& of_level = places_.emplace_back();
+    for (const ByLevel<int>& of : places) of_level.push_back(of[level]);
+  }
 }
 
 void Reductions::FindHosts() {
@@ -69,7 +75,8 @@ bool Reductions::Shows(const std::vector<int>& host, const std::vector<std::vect
 bool Reductions::Interchangeable(int a, int b) const {
   if (hosts_[a] != hosts_[b] && (devices_on_[hosts_[a]] > 1 || devices_on_[hosts_[b]] > 1)) return false;
   const DeviceCost &one = problem_.devices[a], &other = problem_.devices[b];
-  if (one.network_cards != other.network_cards || one.site != other.site) return false;
+  if (one.network_cards != other.network_cards || one.site != other.site || one.rack != other.rack)
+    return false;
   if (one.has_own_memory != other.has_own_memory || one.group_library != other.group_library) return false;
   if (one.has_own_memory && (one.fetch_bytes_per_second != other.fetch_bytes_per_second ||
                              one.store_bytes_per_second != other.store_bytes_per_second))
@@ -98,12 +105,15 @@ std::vector<int> Reductions::Canonical(const std::vector<int>& devices) const {
 CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices, int at_once) const {
   CollectiveProblem problem;
   problem.members = static_cast<int>(devices.size());
+  for (const std::vector<int>& of_level : places_) {
+    std::vector<int>& of_members = problem.places_of_members.emplace_back();
+    for (const int a : devices) of_members.push_back(of_level[a]);
+  }
   problem.groups_at_once = at_once;
   problem.wire_bytes_per_element = problem_.wire_bytes_per_element;
   for (const int a : devices) {
     problem.host_of_member.push_back(hosts_[a]);
     problem.cards_of_member.push_back(problem_.devices[a].network_cards);
-    problem.site_of_member.push_back(problem_.devices[a].site);
     for (const int b : devices) problem.links.push_back(a == b ? nullptr : &problem_.links.Between(a, b));
   }
   return problem;

@@ -125,6 +125,7 @@ class Reductions {
   std::vector<int> hosts_;                            // of each device, those that count
   std::vector<int> devices_on_;                       // of each such host
   std::vector<int> classes_;                          // of each device
+  std::vector<std::vector<int>> places_;              // CollectiveProblem::places_of_members, of all devices
   std::map<std::vector<int>, int> group_by_classes_;  // at_once behind them
   std::vector<Group> groups_;
   mutable SumSamples samples_;  // of large groups

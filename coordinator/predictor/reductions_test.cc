@@ -334,10 +334,11 @@ struct ManyOnHosts {
     CollectiveProblem whole{.members = static_cast<int>(devices.size()),
                             .elements = elements,
                             .host_of_member = host_of,
-                            .groups_at_once = at_once};
+                            .groups_at_once = at_once,
+                            .places_of_members = {{}}};
     for (const int a : devices) {
       whole.cards_of_member.push_back(problem.devices[a].network_cards);
-      whole.site_of_member.push_back(problem.devices[a].site);
+      whole.places_of_members[0].push_back(problem.devices[a].site);
       for (const int b : devices) whole.links.push_back(a == b ? nullptr : &problem.links.Between(a, b));
     }
     return whole;

@@ -12,19 +12,15 @@ namespace medley {
 namespace {
 
 AtOnce More(const AtOnce& a, const AtOnce& b) {
-  return {std::max(a.at_host, b.at_host), std::max(a.at_site, b.at_site)};
+  AtOnce more;
+  for (const WayLevel level : kWayLevels) more[level] = std::max(a[level], b[level]);
+  return more;
 }
 
 }  // namespace
 
 RoutesAlone::Crossings::Crossings(const SharedWays& ways, int blocks)
-    : blocks_(blocks + 1),
-      first_site_(At(ways.hosts(), BlockId(0), false)),
-      counts_(first_site_ + At(ways.sites(), BlockId(0), false)) {}
-
-size_t RoutesAlone::Crossings::At(int place, BlockId boundary, bool behind) const {
-  return 2 * (static_cast<size_t>(place) * blocks_ + boundary.value()) + (behind ? 1 : 0);
-}
+    : ways_(ways), blocks_(blocks + 1), counts_(ways.count() * blocks_) {}
 
 RoutesAlone::RoutesAlone(const PlanningProblem& problem, const SharedWays& ways, const Plan& plan,
                          const std::vector<std::vector<int>>& devices_of_unit)
@@ -54,10 +50,11 @@ void RoutesAlone::Count(const std::vector<int>& routes, int times, Crossings& cr
                 behind = devices_of_unit_[units[s + 1].value()].front();
       for (const bool is_before : {true, false}) {
         const int here = is_before ? before : behind, there = is_before ? behind : before;
-        if (ways_.HostOf(here) >= 0 && ways_.HostOf(here) != ways_.HostOf(there))
-          crossings.OfHost(ways_.HostOf(here), boundary, is_before) += times;
-        if (ways_.SiteOf(here) != ways_.SiteOf(there))
-          crossings.OfSite(ways_.SiteOf(here), boundary, is_before) += times;
+        for (const WayLevel level : kWayLevels) {
+          const int place = ways_.PlaceOf(level, here);
+          if (place >= 0 && place != ways_.PlaceOf(level, there))
+            crossings.Of(level, place, boundary, is_before) += times;
+        }
       }
     }
   }
@@ -68,12 +65,11 @@ std::vector<MessagesAtOnce> RoutesAlone::AtOnceOf(const std::vector<int>& routes
   const auto at_once_at = [&](int d, BlockId boundary, bool behind) {
     const auto ratio = [](int all, int these) { return these > 0 ? static_cast<double>(all) / these : 1; };
     AtOnce at_once;
-    if (const int host = ways_.HostOf(d); host >= 0)
-      at_once.at_host =
-          ratio(of_all_.OfHost(host, boundary, behind), of_these_.OfHost(host, boundary, behind));
-    if (const int site = ways_.SiteOf(d); site >= 0)
-      at_once.at_site =
-          ratio(of_all_.OfSite(site, boundary, behind), of_these_.OfSite(site, boundary, behind));
+    for (const WayLevel level : kWayLevels) {
+      if (const int place = ways_.PlaceOf(level, d); place >= 0)
+        at_once[level] =
+            ratio(of_all_.Of(level, place, boundary, behind), of_these_.Of(level, place, boundary, behind));
+    }
     return at_once;
   };
   std::vector<MessagesAtOnce> at_once;
@@ -93,9 +89,10 @@ std::vector<MessagesAtOnce> RoutesAlone::AtOnceOf(const std::vector<int>& routes
 std::string RoutesAlone::DescribeAtOnce(const std::vector<int>& routes) {
   std::string text;
   if (ways_.count() == 0) return text;
-  for (const MessagesAtOnce& of : AtOnceOf(routes))
-    absl::StrAppend(&text, "*", of.before.at_host, ",", of.before.at_site, ",", of.behind.at_host, ",",
-                    of.behind.at_site);
+  for (const MessagesAtOnce& of : AtOnceOf(routes)) {
+    for (const WayLevel level : kWayLevels)
+      absl::StrAppend(&text, "*", of.before[level], ",", of.behind[level]);
+  }
   return text;
 }
 

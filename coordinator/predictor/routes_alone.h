@@ -33,15 +33,13 @@ class RoutesAlone {
   class Crossings {
    public:
     Crossings(const SharedWays& ways, int blocks);
-    int& OfHost(int host, BlockId boundary, bool behind) { return counts_[At(host, boundary, behind)]; }
-    int& OfSite(int site, BlockId boundary, bool behind) {
-      return counts_[first_site_ + At(site, boundary, behind)];
+    int& Of(WayLevel level, int place, BlockId boundary, bool behind) {
+      return counts_[ways_.WayOf(level, place, behind) * blocks_ + boundary.value()];
     }
 
    private:
-    size_t At(int place, BlockId boundary, bool behind) const;
-
-    size_t blocks_ = 0, first_site_ = 0;
+    const SharedWays& ways_;
+    size_t blocks_ = 0;
     std::vector<int> counts_;
   };
   // Adds `times` to those of these routes.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "coordinator/predictor/cost_model.h"
 
@@ -16,20 +16,36 @@ int64_t PartOf(double share) {
 
 }  // namespace
 
-SharedWays::SharedWays(const PlanningProblem& problem) : ends_(problem.devices.size()) {
+std::vector<ByLevel<int>> PlacesOf(const PlanningProblem& problem) {
   std::map<int, int> hosts, sites;
-  std::set<int> all_sites;
-  for (const DeviceCost& device : problem.devices) all_sites.insert(device.site);
-  for (size_t d = 0; d < problem.devices.size(); ++d) {
+  std::map<std::pair<int, int>, int> racks;  // by site
+  const auto number = [](const auto& place, auto& numbers) {
+    return numbers.emplace(place, static_cast<int>(numbers.size())).first->second;
+  };
+  std::vector<ByLevel<int>> places(problem.devices.size());
+  for (size_t d = 0; d < places.size(); ++d) {
     const DeviceCost& device = problem.devices[d];
-    if (device.host >= 0 && device.network_cards > 0)
-      ends_[d].host = hosts.emplace(device.host, static_cast<int>(hosts.size())).first->second;
-    if (all_sites.size() > 1)
-      ends_[d].site = sites.emplace(device.site, static_cast<int>(sites.size())).first->second;
+    const bool has_cards = device.host >= 0 && device.network_cards > 0;
+    places[d][WayLevel::kHost] = has_cards ? number(device.host, hosts) : -1;
+    places[d][WayLevel::kRack] = number(std::pair(device.site, device.rack), racks);
+    places[d][WayLevel::kSite] = number(device.site, sites);
   }
-  if (hosts.empty() && sites.empty()) return;
-  hosts_.resize(hosts.size());
-  sites_.resize(sites.size());
+  for (ByLevel<int>& of : places) {
+    if (racks.size() == sites.size()) of[WayLevel::kRack] = -1;
+    if (sites.size() == 1) of[WayLevel::kSite] = -1;
+  }
+  return places;
+}
+
+SharedWays::SharedWays(const PlanningProblem& problem) {
+  for (const ByLevel<int>& places : PlacesOf(problem)) {
+    ends_.push_back({places, {}});
+    for (const WayLevel level : kWayLevels) {
+      const size_t count = places[level] + 1;
+      if (rates_[level].size() < count) rates_[level].resize(count);
+    }
+  }
+  if (count() == 0) return;
   const auto raise = [](Rate& rate, double sending, double summing) {
     rate.sending_bytes_per_second = std::max(rate.sending_bytes_per_second, sending);
     rate.summing_bytes_per_second = std::max(rate.summing_bytes_per_second, summing);
@@ -39,16 +55,20 @@ SharedWays::SharedWays(const PlanningProblem& problem) : ends_(problem.devices.s
     if (kind.within_host) continue;
     const LinkCost& link = problem.links.Between(kind.a, kind.b);
     const double sending = link.transfer.BytesPerSecond(), summing = link.exchange.BytesPerSecond();
+    const ByLevel<int>&a = ends_[kind.a].places, &b = ends_[kind.b].places;
     for (const int d : {kind.a, kind.b}) {
       raise(fastest[problem.links.EndOf(d)], sending, summing);
-      if (ends_[kind.a].site != ends_[kind.b].site) raise(sites_[ends_[d].site], sending, summing);
+      for (const WayLevel level : {WayLevel::kRack, WayLevel::kSite}) {
+        if (a[level] != b[level]) raise(rates_[level][ends_[d].places[level]], sending, summing);
+      }
     }
   }
   for (size_t d = 0; d < problem.devices.size(); ++d) {
-    if (ends_[d].host < 0) continue;
+    const int host = ends_[d].places[WayLevel::kHost];
+    if (host < 0) continue;
     const Rate& of_end = fastest[problem.links.EndOf(static_cast<int>(d))];
     const int cards = problem.devices[d].network_cards;
-    raise(hosts_[ends_[d].host], cards * of_end.sending_bytes_per_second,
+    raise(rates_[WayLevel::kHost][host], cards * of_end.sending_bytes_per_second,
           cards * of_end.summing_bytes_per_second);
   }
 }
@@ -56,19 +76,18 @@ SharedWays::SharedWays(const PlanningProblem& problem) : ends_(problem.devices.s
 SharedWays SharedWays::Among(const std::vector<int>& devices,
                              const std::vector<MessagesAtOnce>& at_once) const {
   SharedWays among;
-  std::map<int, int> hosts, sites;
-  const auto number = [](int known, std::map<int, int>& numbers, const std::vector<Rate>& all,
-                         std::vector<Rate>& some) {
-    if (known < 0) return known;
-    const auto [place, is_new] = numbers.emplace(known, static_cast<int>(numbers.size()));
-    if (is_new) some.push_back(all[known]);
-    return place->second;
-  };
+  ByLevel<std::map<int, int>> numbers;
   for (size_t i = 0; i < devices.size(); ++i) {
     const End& end = ends_[devices[i]];
-    among.ends_.push_back({number(end.host, hosts, hosts_, among.hosts_),
-                           number(end.site, sites, sites_, among.sites_),
-                           at_once.empty() ? end.at_once : at_once[i]});
+    End& renumbered = among.ends_.emplace_back(end);
+    if (!at_once.empty()) renumbered.at_once = at_once[i];
+    for (const WayLevel level : kWayLevels) {
+      const int known = end.places[level];
+      if (known < 0) continue;
+      const auto [place, is_new] = numbers[level].emplace(known, static_cast<int>(numbers[level].size()));
+      if (is_new) among.rates_[level].push_back(rates_[level][known]);
+      renumbered.places[level] = place->second;
+    }
   }
   return among;
 }
@@ -76,18 +95,17 @@ SharedWays SharedWays::Among(const std::vector<int>& devices,
 template <typename Visit>
 void SharedWays::ForEachWay(int from, const AtOnce& sent, int to, const AtOnce& received,
                             double bytes_per_second, const Visit& visit) const {
-  const End &sender = ends_[from], &receiver = ends_[to];
-  const auto take = [&](int way, const Rate& of, double at_once) {
-    const double part = bytes_per_second / of.sending_bytes_per_second;
-    if (std::isfinite(part)) visit(way, PartOf(part * at_once));
-  };
-  const bool within = sender.host >= 0 && sender.host == receiver.host;
-  if (sender.host >= 0 && !within) take(WayOfHost(sender.host, false), hosts_[sender.host], sent.at_host);
-  if (receiver.host >= 0 && !within)
-    take(WayOfHost(receiver.host, true), hosts_[receiver.host], received.at_host);
-  if (sender.site == receiver.site) return;
-  take(WayOfSite(sender.site, false), sites_[sender.site], sent.at_site);
-  take(WayOfSite(receiver.site, true), sites_[receiver.site], received.at_site);
+  for (const WayLevel level : kWayLevels) {
+    const int sender = PlaceOf(level, from), receiver = PlaceOf(level, to);
+    if (sender == receiver) continue;
+    const auto take = [&](int place, bool in, double at_once) {
+      if (place < 0) return;
+      const double part = bytes_per_second / rates_[level][place].sending_bytes_per_second;
+      if (std::isfinite(part)) visit(WayOf(level, place, in), PartOf(part * std::max(1.0, at_once)));
+    };
+    take(sender, false, sent[level]);
+    take(receiver, true, received[level]);
+  }
 }
 
 void SharedWays::AddMessage(int from, int to, bool to_behind, double bytes_per_second,
@@ -110,27 +128,23 @@ double SharedWays::SlowdownOfMessage(int from, const AtOnce& sent, int to, const
 void SharedWays::AddSum(absl::Span<const int> devices, double bytes, double seconds,
                         std::vector<WayPart>& parts) const {
   if (count() == 0) return;
-  std::vector<int> hosts, sites;
-  int alone = 0;  // of devices with cards of their own, none
-  const auto insert = [](std::vector<int>& all, int one) {
-    if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-  };
-  for (const int device : devices) {
-    const End& end = ends_[device];
-    if (end.host < 0) ++alone;
-    if (end.host >= 0) insert(hosts, end.host);
-    if (end.site >= 0) insert(sites, end.site);
-  }
-  const auto add = [&](int way, const Rate& of, int members) {
-    const int64_t part = PartOfSum(of.summing_bytes_per_second, members, bytes, seconds);
-    for (const int both : {way, way + 1}) parts.push_back({both, part});
-  };
-  const int members = alone + static_cast<int>(hosts.size());
-  if (members > 1) {
-    for (const int host : hosts) add(WayOfHost(host, false), hosts_[host], members);
-  }
-  if (sites.size() > 1) {
-    for (const int site : sites) add(WayOfSite(site, false), sites_[site], static_cast<int>(sites.size()));
+  for (const WayLevel level : kWayLevels) {
+    std::vector<int> places;
+    int alone = 0;  // of devices with a way of their own, none
+    for (const int device : devices) {
+      const int place = PlaceOf(level, device);
+      if (place < 0) {
+        ++alone;
+      } else if (std::find(places.begin(), places.end(), place) == places.end()) {
+        places.push_back(place);
+      }
+    }
+    const int members = alone + static_cast<int>(places.size());
+    if (members < 2) continue;
+    for (const int place : places) {
+      const int64_t part = PartOfSum(BytesPerSecondOf(level, place), members, bytes, seconds);
+      for (const bool in : {false, true}) parts.push_back({WayOf(level, place, in), part});
+    }
   }
 }
 

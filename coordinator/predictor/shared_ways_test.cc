@@ -57,10 +57,10 @@ TEST_CASE("a sum takes what it needs of a host's cards, and none where they are 
   PlanningProblem problem = TwoHosts(2);
   const SharedWays ways(problem);
   REQUIRE(ways.count() == 4);
-  CHECK(ways.HostOf(1) == 0);
-  CHECK(ways.HostOf(2) == 1);
+  CHECK(ways.PlaceOf(WayLevel::kHost, 1) == 0);
+  CHECK(ways.PlaceOf(WayLevel::kHost, 2) == 1);
   // All of a vector over two hosts comes into each: by both cards in half a second.
-  CHECK(ways.BytesPerSecondOfHost(0) == 2 * kBytesPerSecond);
+  CHECK(ways.BytesPerSecondOf(WayLevel::kHost, 0) == 2 * kBytesPerSecond);
   CHECK(SharedWays::PartOfSum(2 * kBytesPerSecond, 2, 1e8, 0.5) == SharedWays::kAll);
   CHECK(SharedWays::PartOfSum(2 * kBytesPerSecond, 2, 1e8, 1) == SharedWays::kAll / 2);
   CHECK(SharedWays::PartOfSum(2 * kBytesPerSecond, 2, 1e8, 0.1) == SharedWays::kAll);
@@ -135,6 +135,39 @@ TEST_CASE("messages of several pipelines share a host's cards, or a site's way t
   CHECK(seconds(sites) == about(2 * 2 * one));
   for (const int d : {2, 3}) sites.devices[d].site = 0;
   CHECK(seconds(sites) == about(2 * one));
+}
+
+TEST_CASE("two pipelines over one rack's way take longer than over two, also from site to site") {
+  const double one = kMessageBytes / 1000;
+  const auto about = [](double seconds) { return Approx(seconds).epsilon(0.03); };
+  // Each device on a host of its own, with cards enough.
+  PlanningProblem problem = MessagesAlone(2, 1000);
+  problem.links = DeviceLinks({0, 1, 2, 3}, {0, 1, 2, 3}, 4);
+  const LinkCost between = MessagesAlone(1, 1000).links.Between(0, 2);
+  for (int d = 0; d < 4; ++d) {
+    problem.devices[d].host = d;
+    for (int other = 0; other < d; ++other) problem.links.SetBetweenHosts(other, d, between);
+  }
+  const auto seconds = [&](const std::vector<int>& racks, const std::vector<int>& sites) {
+    for (int d = 0; d < 4; ++d) problem.devices[d].rack = racks[d], problem.devices[d].site = sites[d];
+    AlikeRoutePredictor predictor(problem);
+    const absl::StatusOr<double> alike = predictor.Predict(TwoPipelines());
+    REQUIRE(alike.status().ToString() == "OK");
+    const double whole = StepSeconds(problem, TwoPipelines());
+    CHECK(*alike == Approx(whole));
+    return whole;
+  };
+  CHECK(seconds({0, 0, 0, 0}, {0, 0, 0, 0}) == about(2 * one));
+  CHECK(SharedWays(problem).places(WayLevel::kRack) == 0);
+  CHECK(seconds({0, 0, 1, 1}, {0, 0, 0, 0}) == about(2 * 2 * one));
+  CHECK(SharedWays(problem).places(WayLevel::kRack) == 2);
+  CHECK(seconds({0, 1, 2, 3}, {0, 0, 0, 0}) == about(2 * one));
+  CHECK(seconds({0, 1, 0, 1}, {0, 0, 0, 0}) == about(2 * one));  // each stays in its rack
+  // Between sites both pipelines share the site's way, whatever their racks; one rack a site is no level.
+  CHECK(seconds({0, 1, 0, 1}, {0, 0, 1, 1}) == about(2 * 2 * one));
+  CHECK(SharedWays(problem).places(WayLevel::kRack) == 4);
+  CHECK(seconds({0, 0, 0, 0}, {0, 0, 1, 1}) == about(2 * 2 * one));
+  CHECK(SharedWays(problem).places(WayLevel::kRack) == 0);
 }
 
 TEST_CASE("of alike pipelines that share ways one is simulated as if all were") {

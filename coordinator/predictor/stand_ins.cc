@@ -34,22 +34,22 @@ absl::StatusOr<std::vector<std::vector<int>>> DevicesOfUnits(const AlikeRoutePre
   return devices;
 }
 
-// Of hosts whose ranks are told by the same ones the first, and those where some are simulated; and all sites.
+// Of hosts whose ranks are told by the same ones the first, and those where some are simulated; and all racks and sites.
 std::vector<char> CountedWays(const SharedWays& ways, const std::vector<int>& device_of_rank,
                               const std::vector<Rank>& stand_ins) {
   std::vector<char> counts(ways.count(), 1);
-  std::vector<std::set<int>> told_by(ways.hosts());
-  std::vector<bool> has_simulated(ways.hosts(), false);
+  std::vector<std::set<int>> told_by(ways.places(WayLevel::kHost));
+  std::vector<bool> has_simulated(told_by.size(), false);
   for (size_t rank = 0; rank < stand_ins.size(); ++rank) {
-    const int host = ways.HostOf(device_of_rank[rank]);
+    const int host = ways.PlaceOf(WayLevel::kHost, device_of_rank[rank]);
     if (host < 0) continue;
     told_by[host].insert(stand_ins[rank].value());
     has_simulated[host] = has_simulated[host] || stand_ins[rank] == static_cast<int>(rank);
   }
   std::set<std::set<int>> known;
-  for (int host = 0; host < ways.hosts(); ++host) {
+  for (int host = 0; host < ways.places(WayLevel::kHost); ++host) {
     const bool counts_here = known.insert(told_by[host]).second || has_simulated[host];
-    for (const bool in : {false, true}) counts[ways.WayOfHost(host, in)] = counts_here ? 1 : 0;
+    for (const bool in : {false, true}) counts[ways.WayOf(WayLevel::kHost, host, in)] = counts_here ? 1 : 0;
   }
   return counts;
 }

@@ -5,7 +5,7 @@
 
 namespace medley {
 
-// Sums of gradients of which each holder does one at a time, in their order, and which share the ways of hosts and sites (SharedWays).
+// Sums of gradients of which each holder does one at a time, in their order, and which share the ways of hosts, racks and sites (SharedWays).
 struct SumInTurn {
   std::vector<int> holders;
   double ready_seconds = 0;  // it does not begin before

@@ -195,6 +195,18 @@ std::vector<std::pair<int, int>> PairsOf(const NamedEnd& a, const NamedEnd& b,
   return pairs;
 }
 
+// Such a class of links between machines of a site, whether racks are told apart there or not.
+std::vector<ClusterLinkClass> WithinSites(ClusterLinkClass link, const Cluster& cluster) {
+  link.level = LinkLevel::kSite;
+  std::vector<ClusterLinkClass> classes = {link};
+  const auto is_of_racks = [](const ClusterLinkClass& of) { return of.level == LinkLevel::kRacks; };
+  if (std::any_of(cluster.link_classes.begin(), cluster.link_classes.end(), is_of_racks)) {
+    link.level = LinkLevel::kRacks;
+    classes.push_back(std::move(link));
+  }
+  return classes;
+}
+
 // In the place of all links between machines that the ends name pair by pair.
 void AddClass(const NamedEnd& a, const NamedEnd& b, const std::vector<ClusterLinkClass>& classes,
               Cluster& cluster) {
@@ -244,6 +256,7 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster, const Clust
   if (added.price_per_hour) like.price_per_hour = *added.price_per_hour;
   if (known) {
     node.site = known->node->site;
+    node.rack = known->node->rack;
     node.host_memory = known->node->host_memory;
     node.network_cards = known->node->network_cards;
   }
@@ -312,7 +325,7 @@ absl::Status SetLink(const std::string& a_name, const std::string& b_name, doubl
   };
   const LinkCost of_all = cost_of(pairs.front());
   if (of_one_site) {
-    AddClass(a, b, {{.level = LinkLevel::kSite, .cost = of_all}}, cluster);
+    AddClass(a, b, WithinSites({.cost = of_all}, cluster), cluster);
     return absl::OkStatus();
   }
   if (of_sites) {
@@ -321,8 +334,10 @@ absl::Status SetLink(const std::string& a_name, const std::string& b_name, doubl
     return absl::OkStatus();
   }
   if (of_kinds) {
-    AddClass(a, b, {{LinkLevel::kSite, a_name, b_name, of_all}, {LinkLevel::kSites, a_name, b_name, of_all}},
-             cluster);
+    std::vector<ClusterLinkClass> classes =
+        WithinSites({.a_kind = a_name, .b_kind = b_name, .cost = of_all}, cluster);
+    classes.push_back({LinkLevel::kSites, a_name, b_name, of_all});
+    AddClass(a, b, classes, cluster);
     return absl::OkStatus();
   }
   const double newer = NewestSeconds(cluster) + 1;

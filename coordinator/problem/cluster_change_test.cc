@@ -200,6 +200,20 @@ TEST_CASE("the way between two of three sites is changed without those to the th
       "or nodes");
 }
 
+TEST_CASE("links of two kinds are changed between racks, too") {
+  Cluster cluster = Measured();
+  cluster.links.clear();
+  cluster.nodes[1].rack = "r1";
+  cluster.link_classes = {{.level = LinkLevel::kSite, .cost = Rate(1e9)},
+                          {.level = LinkLevel::kRacks, .cost = Rate(1e8)},
+                          {.level = LinkLevel::kSites, .cost = Rate(1e7)}};
+  CHECK(RateOf(cluster, "a0/cpu0", "a1/cpu0") == Approx(1e8));
+  REQUIRE(SetLink("alike", "alike", 5e8, 0, cluster).ToString() == "OK");
+  CHECK(RateOf(cluster, "a0/cpu0", "a1/cpu0") == Approx(5e8));
+  REQUIRE(AddDevices({.kind = "alike", .node = "added"}, cluster).ToString() == "OK");
+  CHECK(cluster.nodes.back().rack == cluster.nodes[0].rack);
+}
+
 TEST_CASE("a site whose only node is replaced keeps its ways") {
   Cluster before = Measured();
   before.links.clear();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,12 +59,13 @@ class FindingLinks {
     std::set<std::string> named;
     for (const auto& [names, link] : named_) named.insert({names.first, names.second});
     std::map<std::string, int> hosts;
-    std::map<std::pair<std::string, std::string>, int> ends;
+    std::map<std::tuple<std::string, std::string, std::string>, int> ends;
     for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
       const AllowedDevice& device = devices_[d];
       const int host = hosts.emplace(HostOf(*device.node), static_cast<int>(hosts.size())).first->second;
-      const auto key = named.count(device.name) > 0 ? std::pair(std::string(), device.name)
-                                                    : std::pair(device.device->kind, device.node->site);
+      const auto key = named.count(device.name) > 0
+                           ? std::tuple(std::string(), device.name, std::string())
+                           : std::tuple(device.device->kind, device.node->site, device.node->rack);
       const int end = ends.emplace(key, static_cast<int>(of_end_.size())).first->second;
       if (end == static_cast<int>(of_end_.size())) of_end_.emplace_back();
       end_of_device_.push_back(end);
@@ -79,12 +81,10 @@ class FindingLinks {
     const AllowedDevice &a = devices_[first], &b = devices_[second];
     const auto found = named_.find(std::minmax(a.name, b.name));
     if (found != named_.end()) return found->second->cost;
-    const LinkLevel level =
-        LevelBetween(host_of_device_[first] == host_of_device_[second], a.node->site, b.node->site);
-    const ClusterLinkClass::End a_end{a.device->kind, a.node->site}, b_end{b.device->kind, b.node->site};
-    for (auto link = cluster_.link_classes.rbegin(); link != cluster_.link_classes.rend(); ++link) {
-      if (link->level == level && link->Joins(a_end, b_end)) return link->cost;
-    }
+    const LinkLevel level = LevelBetween(host_of_device_[first] == host_of_device_[second], *a.node, *b.node);
+    const ClusterLinkClass* const link =
+        ClassBetween(cluster_, level, {a.device->kind, a.node->site}, {b.device->kind, b.node->site});
+    if (link != nullptr) return link->cost;
     if (cluster_.default_link) return *cluster_.default_link;
     return NotMeasuredError(absl::StrCat("no link between \"", a.name, "\" and \"", b.name,
                                          "\", no link class that is theirs, and no default_link"));

@@ -18,8 +18,8 @@ struct AllowedDevice {
   const ClusterDevice* device = nullptr;
 };
 
-// The links between them, in their order. Those that no link of the cluster names are alike by kind and site, and have one
-// end together.
+// The links between them, in their order. Those that no link of the cluster names are alike by kind, site and rack, and have
+// one end together.
 // NotMeasuredError: a pair has no link, no link class that is its, and there is no default_link; names the pair.
 absl::StatusOr<DeviceLinks> LinksOf(const std::vector<AllowedDevice>& devices, const Cluster& cluster);
 

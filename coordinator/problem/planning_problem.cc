@@ -384,7 +384,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   SetHostMemory(devices, problem.devices);
   std::vector<NodeNetwork> networks;
   for (const AllowedDevice& device : devices)
-    networks.push_back({device.node->site, device.node->network_cards});
+    networks.push_back({device.node->site, device.node->rack, device.node->network_cards});
   SetNetwork(networks, problem);
   if (!constraints.plan) AddSharesToChooseFrom(devices, spec, cluster, problem);
   if (missing == Missing::kRefused) {

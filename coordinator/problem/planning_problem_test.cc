@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "coordinator/problem/not_measured.h"
 #include "coordinator/problem/processors.h"
@@ -114,6 +116,43 @@ TEST_CASE("devices have their host's network cards, and a site") {
   CHECK(problem->devices[0].site == problem->devices[2].site);
   CHECK(problem->devices[0].site != problem->devices[3].site);
   CHECK(problem->site_names == std::vector<std::string>{"", "south"});
+}
+
+TEST_CASE(
+    "racks are of their sites, and links between them go by a class of racks, or else by that of the site") {
+  Cluster cluster;
+  AddProfile(cluster, "fast", 0.01, 1, {1, 2, 4});
+  for (const auto& [name, site, rack] :
+       {std::tuple("a", "north", ""), std::tuple("b", "north", ""), std::tuple("c", "north", "r1"),
+        std::tuple("d", "south", "r1"), std::tuple("e", "north", "r1")}) {
+    AddNode(cluster, name, "", "fast", {0});
+    cluster.nodes.back().site = site;
+    cluster.nodes.back().rack = rack;
+  }
+  const auto cost = [](double latency) {
+    return LinkCost{LinkModel::Line(latency, 1e9), LinkModel::Line(latency, 1e9)};
+  };
+  cluster.link_classes = {{.level = LinkLevel::kRacks, .cost = cost(2)},
+                          {.level = LinkLevel::kSite, .cost = cost(1)},
+                          {.level = LinkLevel::kSites, .cost = cost(3)}};
+  const auto latency = [](const PlanningProblem& of, int a, int b) {
+    return of.links.Between(a, b).transfer.LatencySeconds();
+  };
+  const auto problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  const auto rack = [&](int d) { return std::pair(problem->devices[d].site, problem->devices[d].rack); };
+  CHECK(rack(0) == rack(1));
+  CHECK(rack(0) != rack(2));
+  CHECK(rack(2) != rack(3));
+  CHECK(rack(2) == rack(4));
+  CHECK(latency(*problem, 0, 1) == 1);
+  CHECK(latency(*problem, 2, 4) == 1);
+  CHECK(latency(*problem, 0, 2) == 2);
+  CHECK(latency(*problem, 2, 3) == 3);
+  cluster.link_classes.erase(cluster.link_classes.begin());
+  const auto without = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(without.status().ToString() == "OK");
+  CHECK(latency(*without, 0, 2) == 1);
 }
 
 TEST_CASE("a problem has each device's own times, memory, processor and links") {

@@ -43,6 +43,7 @@ v1::Node EncodeNode(const NodeSnapshot& node) {
   encoded.set_host_memory_bytes(node.description.host_memory.value);
   encoded.set_network_cards(static_cast<uint32_t>(node.description.network_cards));
   encoded.set_site(node.description.site);
+  encoded.set_rack(node.description.rack);
   encoded.set_message_protection(EncodeMessageProtection(node.description.message_protection));
   encoded.set_protects_messages(node.description.protects_messages);
   for (const ClusterDevice& device : node.description.devices)
@@ -60,6 +61,7 @@ absl::StatusOr<NodeDescription> DecodeNode(const v1::Node& node, uint64_t incarn
   decoded.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
   decoded.network_cards = static_cast<int>(node.network_cards());
   decoded.site = node.site();
+  decoded.rack = node.rack();
   decoded.message_protection = DecodeMessageProtection(node.message_protection());
   decoded.protects_messages = node.protects_messages();
   std::set<std::string> names;

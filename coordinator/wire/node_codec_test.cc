@@ -24,13 +24,14 @@ TEST_CASE("a node survives the way in and out with everything that it says of it
               profile: "/etc/a100.yaml" emulated: true }
     devices { name: "arc0" backend: "opencl" memory_bytes: 17179869184 largest_buffer_bytes: 4294967296 }
     alive: true seconds_since_renewal: 2.5 jobs { key: "cpu0" value: "gpt-1" }
-    host_memory_bytes: 68719476736 network_cards: 4 site: "north"
+    host_memory_bytes: 68719476736 network_cards: 4 site: "north" rack: "r1"
     message_protection: MESSAGE_PROTECTION_CHECKSUM protects_messages: true)");
   const absl::StatusOr<NodeDescription> description = DecodeNode(node, 42);
   REQUIRE(description.ok());
   CHECK(description->incarnation == 42);
   CHECK(description->host_memory == GiB(64));
   CHECK(description->site == "north");
+  CHECK(description->rack == "r1");
   CHECK(description->devices[0].description.cores == std::vector<int>{0, 1});
   CHECK(description->devices[3].description.largest_buffer == GiB(4));
   const v1::Node back = EncodeNode({*description, true, "", {{"cpu0", "gpt-1"}}, absl::Seconds(2.5)});

@@ -82,7 +82,7 @@ class ConfigurationTest(packages.PackagesTest):
 
     def test_and_with_every_field_that_it_offers(self):
         node = self.run_on_packaged_configuration(taken_in=True)
-        self.assertEqual((node["name"], node["network_cards"], node["site"]), ("node1", 1, "north"))
+        self.assertEqual((node["name"], node["network_cards"], node["site"], node["rack"]), ("node1", 1, "north", "r1"))
         self.assertEqual([device["name"] for device in node["devices"]], ["cpu0"])
 
     def test_it_has_every_field_that_there_is(self):

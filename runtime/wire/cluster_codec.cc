@@ -275,11 +275,16 @@ absl::StatusOr<ClusterLink> DecodeClusterLink(const v1::LinkProfile& link) {
                      link.measured_at_seconds()};
 }
 
+constexpr std::pair<v1::LinkLevel, LinkLevel> kLinkLevels[] = {{v1::LINK_LEVEL_NODE, LinkLevel::kNode},
+                                                               {v1::LINK_LEVEL_SITE, LinkLevel::kSite},
+                                                               {v1::LINK_LEVEL_RACKS, LinkLevel::kRacks},
+                                                               {v1::LINK_LEVEL_SITES, LinkLevel::kSites}};
+
 v1::LinkClass EncodeLinkClass(const ClusterLinkClass& link) {
   v1::LinkClass encoded;
-  encoded.set_level(link.level == LinkLevel::kNode   ? v1::LINK_LEVEL_NODE
-                    : link.level == LinkLevel::kSite ? v1::LINK_LEVEL_SITE
-                                                     : v1::LINK_LEVEL_SITES);
+  for (const auto& [wire, level] : kLinkLevels) {
+    if (level == link.level) encoded.set_level(wire);
+  }
   encoded.set_a_kind(link.a_kind);
   encoded.set_b_kind(link.b_kind);
   if (link.a_site) encoded.set_a_site(*link.a_site);
@@ -352,9 +357,9 @@ absl::StatusOr<ClusterLinkClass> DecodeLinkClass(const v1::LinkClass& link) {
   ClusterLinkClass decoded{.a_kind = link.a_kind(), .b_kind = link.b_kind()};
   if (link.has_a_site()) decoded.a_site = link.a_site();
   if (link.has_b_site()) decoded.b_site = link.b_site();
-  decoded.level = link.level() == v1::LINK_LEVEL_NODE   ? LinkLevel::kNode
-                  : link.level() == v1::LINK_LEVEL_SITE ? LinkLevel::kSite
-                                                        : LinkLevel::kSites;
+  for (const auto& [wire, level] : kLinkLevels) {
+    if (wire == link.level()) decoded.level = level;
+  }
   ASSIGN_OR_RETURN(decoded.cost, DecodeLink(profile));
   return decoded;
 }
@@ -367,8 +372,8 @@ absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
         "nodes: there are none, and no node_groups; at least one of either is needed");
   ASSIGN_OR_RETURN(const PriceByKind prices, DecodePrices(cluster, nodes));
   for (const v1::Node& node : nodes) {
-    ClusterNode& named =
-        decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}, {}, node.site()});
+    ClusterNode& named = decoded.nodes.emplace_back(
+        ClusterNode{.name = node.name(), .host = node.host(), .site = node.site(), .rack = node.rack()});
     named.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
     named.network_cards = static_cast<int>(node.network_cards());
     for (const v1::Device& device : node.devices()) named.devices.push_back(DecodePriced(device, prices));
@@ -407,6 +412,7 @@ v1::ClusterSpec EncodeCluster(const Cluster& cluster) {
     named.set_host(node.host);
     named.set_host_memory_bytes(node.host_memory.value);
     named.set_site(node.site);
+    named.set_rack(node.rack);
     named.set_network_cards(static_cast<uint32_t>(node.network_cards));
     for (const ClusterDevice& device : node.devices) *named.add_devices() = EncodeClusterDevice(device);
   }

@@ -218,6 +218,33 @@ TEST_CASE("a class of links is of two sites by name, of all ways of one, or of a
   CHECK(DecodeCluster(EncodeCluster(smaller)).ok());
 }
 
+TEST_CASE("nodes and groups have racks, and links a level between them") {
+  v1::ClusterSpec cluster = AtSites({"north", "north", "south"});
+  cluster.mutable_nodes(0)->set_rack("r1");
+  cluster.add_link_classes()->set_level(v1::LINK_LEVEL_RACKS);
+  cluster.mutable_link_classes(0)->set_bytes_per_second(1e9);
+  v1::NodeGroup& group = *cluster.add_node_groups();
+  group.set_name("g");
+  group.set_count(2);
+  group.set_rack("r2");
+  group.set_devices_per_node(1);
+  group.mutable_device()->set_name("gpu");
+  const absl::StatusOr<Cluster> decoded = DecodeCluster(cluster);
+  REQUIRE(decoded.status().ToString() == "OK");
+  CHECK(decoded->nodes[0].rack == "r1");
+  CHECK(decoded->nodes[1].rack.empty());
+  CHECK(decoded->nodes[4].rack == "r2");
+  CHECK(decoded->link_classes[0].level == LinkLevel::kRacks);
+  const auto level = [&](int a, int b) { return LevelBetween(a == b, decoded->nodes[a], decoded->nodes[b]); };
+  CHECK(level(0, 0) == LinkLevel::kNode);
+  CHECK(level(0, 1) == LinkLevel::kRacks);
+  CHECK(level(0, 2) == LinkLevel::kSites);
+  CHECK(level(3, 4) == LinkLevel::kSite);
+  const absl::StatusOr<Cluster> again = DecodeCluster(EncodeCluster(*decoded));
+  REQUIRE(again.status().ToString() == "OK");
+  CHECK(*again == *decoded);
+}
+
 TEST_CASE("a class of links that names sites where it cannot is refused by field") {
   v1::ClusterSpec cluster = AtSites({"south", "north", ""});
   AddBetweenSites(cluster);
@@ -235,7 +262,7 @@ TEST_CASE("a class of links that names sites where it cannot is refused by field
   CHECK(refusal() ==
         "link_classes[1].b_site: \"north\" is a_site, too; links of level sites join two different ones");
   link.clear_b_site();
-  for (const v1::LinkLevel level : {v1::LINK_LEVEL_NODE, v1::LINK_LEVEL_SITE}) {
+  for (const v1::LinkLevel level : {v1::LINK_LEVEL_NODE, v1::LINK_LEVEL_SITE, v1::LINK_LEVEL_RACKS}) {
     link.set_level(level);
     CHECK(refusal() ==
           "link_classes[1].a_site: \"north\" stands with another level; only links of level sites may say "

@@ -52,6 +52,7 @@ absl::StatusOr<v1::Node> UnnamedNodeOf(const v1::NodeGroup& group) {
     return absl::InvalidArgumentError("devices_per_node: stands beside devices; goes with device alone");
   v1::Node node;
   node.set_site(group.site());
+  node.set_rack(group.rack());
   node.set_host_memory_bytes(group.host_memory_bytes());
   node.set_network_cards(group.network_cards());
   *node.mutable_devices() = group.devices();
@@ -70,6 +71,7 @@ std::string HostOf(const v1::Node& node) { return node.host().empty() ? node.nam
 v1::NodeGroup GroupOf(const v1::Node& node) {
   v1::NodeGroup group;
   group.set_site(node.site());
+  group.set_rack(node.rack());
   group.set_host_memory_bytes(node.host_memory_bytes());
   group.set_network_cards(node.network_cards());
   *group.mutable_devices() = node.devices();

@@ -58,6 +58,7 @@ function stateOf(node) {
 function factsOf(node, sameMachine) {
   const renewed = `lease renewed ${durationText(number(node.seconds_since_renewal))} ago`, hostMemory = number(node.host_memory_bytes);
   return [node.alive ? renewed : `${node.status || "lost"}, ${renewed}`, node.agent_address, node.site ? `site ${node.site}` : "",
+    node.rack ? `rack ${node.rack}` : "",
     hostMemory > 0 ? `${bytesText(hostMemory)} of host memory` : "", number(node.network_cards) > 0 ? countText(number(node.network_cards),
       "network card", "network cards") : "",
     sameMachine.length > 0 ? `same machine as ${sameMachine.join(", ")}` : ""].filter(Boolean).join(" · ");

@@ -28,7 +28,7 @@ export function show(parent, parameters, signal) {
   function showAll() {
     if (nodes === null) return;
     const text = filter.value.trim().toLowerCase();
-    const found = nodes.filter((node) => text === "" || JSON.stringify([node.name, node.devices, node.jobs, node.site,
+    const found = nodes.filter((node) => text === "" || JSON.stringify([node.name, node.devices, node.jobs, node.site, node.rack,
       node.status]).toLowerCase().includes(text));
     const names = new Set(found.map((node) => node.name));
     setText(summary, summaryText(nodes));

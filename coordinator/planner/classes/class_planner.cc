@@ -20,7 +20,7 @@
 #include "coordinator/planner/classes/lower_bound.h"
 #include "coordinator/planner/classes/order_plans.h"
 #include "coordinator/planner/classes/ordered_seconds.h"
-#include "coordinator/planner/classes/site_bound.h"
+#include "coordinator/planner/classes/place_bound.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/work_bound.h"
 #include "runtime/base/counted.h"
@@ -136,7 +136,7 @@ class Planning {
     if (found_any() && !stopped()) Bound();
   }
 
-  // Over the devices of one site or host alone plans are made for its own classes, sums and counts of replicas, with no way out of it.
+  // Over the devices of one site, rack or host alone plans are made for its own classes, sums and counts of replicas, with no way out of it.
   void TakePartIfFaster() {
     TakeIfFaster(Homes(problem_));
     std::vector<PlanningProblem> hosts = HostsAlone(problem_, classes_);
@@ -383,7 +383,7 @@ class Planning {
           std::max(busy_seconds_, LowerBoundSeconds(problem_, classes_, memories_, known, layers_on_hosts_,
                                                     stages, most_routes_, stop_));
     }
-    // Of a site that could not keep up if it computed all the time no more need be known.
+    // Of a site or rack that could not keep up if it computed all the time no more need be known.
     const auto at_home = [&](PlanningProblem home) {
       if (WorkSeconds(home) >= best_.step_seconds) return best_.step_seconds;
       home.constraints.synthesised_orders = false;
@@ -393,7 +393,7 @@ class Planning {
     };
     best_.lower_bound_seconds =
         std::max(best_.lower_bound_seconds,
-                 SiteBoundSeconds(problem_, best_.lower_bound_seconds, best_.step_seconds, at_home));
+                 PlaceBoundSeconds(problem_, best_.lower_bound_seconds, best_.step_seconds, at_home));
   }
 
   // The tables of all classes and degrees, whose kinds are the same: of as many replicas, twice as many each time.

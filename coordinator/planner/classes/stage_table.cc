@@ -211,8 +211,10 @@ double StageTable::TransferSecondsTo(const StageKind& receiver, int device, cons
   const auto at_once = [&](const StageKind& kind) {
     const DeviceClass& of = classes_[kind.device_class];
     const double of_routes = static_cast<double>(scope_.most_routes) * kind.degree;
-    return AtOnce{.at_host = std::min<double>(of_routes, of.most_on_host),
-                  .at_site = std::min<double>(of_routes, of.devices)};
+    AtOnce at_once;
+    for (const WayLevel level : kWayLevels)
+      at_once[level] = std::min<double>(of_routes, level == WayLevel::kHost ? of.most_on_host : of.devices);
+    return at_once;
   };
   const double slowdown = memories_.ways().SlowdownOfMessage(sender.devices[0], at_once(sender), device,
                                                              at_once(receiver), transfer.BytesPerSecond());

@@ -38,7 +38,8 @@ struct ClusterNode {
   std::vector<ClusterDevice> devices;
   // Of its machine, for layers that live there; all nodes of a machine have it together. 0: not known.
   Bytes host_memory;
-  std::string site;       // which LinkLevel its links are of
+  // Which LinkLevel its links are of: where it is, and in which rack there. "" is that of all which say none.
+  std::string site, rack;
   int network_cards = 0;  // of its machine, each as fast as a link; 0: not known
   friend bool operator==(const ClusterNode&, const ClusterNode&) = default;
 };
@@ -51,11 +52,14 @@ struct ClusterLink {
   friend bool operator==(const ClusterLink&, const ClusterLink&) = default;
 };
 
-// Which devices a link joins: of one machine, of two of one site, of different sites.
-enum class LinkLevel : uint8_t { kNode, kSite, kSites };
-// Of devices whose nodes are at such sites.
-inline LinkLevel LevelBetween(bool on_one_machine, std::string_view a_site, std::string_view b_site) {
-  return on_one_machine ? LinkLevel::kNode : a_site == b_site ? LinkLevel::kSite : LinkLevel::kSites;
+// Which devices a link joins: of one machine, of two of one site and rack, of different racks of one site, of different sites.
+enum class LinkLevel : uint8_t { kNode, kSite, kRacks, kSites };
+// Of devices of two nodes, or of what else has a site and a rack.
+template <typename Place>
+LinkLevel LevelBetween(bool on_one_machine, const Place& a, const Place& b) {
+  if (on_one_machine) return LinkLevel::kNode;
+  if (a.site != b.site) return LinkLevel::kSites;
+  return a.rack == b.rack ? LinkLevel::kSite : LinkLevel::kRacks;
 }
 
 // Links that are alike: between devices of two kinds (empty: any) and, of level kSites alone, at two sites (none: any), in either order.
@@ -91,6 +95,15 @@ struct Cluster {
   std::vector<HostSlowdown> slowdowns;
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
+
+// Of a level, the last class that joins two devices, and between racks, where none does, that of their site; null: there is none.
+inline const ClusterLinkClass* ClassBetween(const Cluster& cluster, LinkLevel level,
+                                            const ClusterLinkClass::End& a, const ClusterLinkClass::End& b) {
+  for (auto link = cluster.link_classes.rbegin(); link != cluster.link_classes.rend(); ++link) {
+    if (link->level == level && link->Joins(a, b)) return &*link;
+  }
+  return level == LinkLevel::kRacks ? ClassBetween(cluster, LinkLevel::kSite, a, b) : nullptr;
+}
 
 // Those of its nodes; "" is that of nodes which say none.
 inline std::set<std::string> SitesOf(const Cluster& cluster) {

@@ -19,10 +19,10 @@ struct CollectiveProblem {
   // full speed of a link; 0: not known. Empty: of none.
   std::vector<int> cards_of_member;
   // How many groups like this one sum at once, with members on the same hosts: each has such a part of their cards, and of what
-  // sites share.
+  // racks and sites share.
   int groups_at_once = 1;
-  // By member; equal numbers are at one site and share its way to other sites. Empty: all at one.
-  std::vector<int> site_of_member;
+  // By level beyond hosts (racks, sites), and by member: equal numbers are at one place and share its way to others of the level.
+  std::vector<std::vector<int>> places_of_members;
 
   const LinkCost* Link(int from, int to) const {
     const size_t index = static_cast<size_t>(from) * members + to;

@@ -13,8 +13,8 @@ namespace medley {
 //    sooner than a chunk's time after that;
 //  - messages that leave a member, or that come to it, take turns. Where the cards of both hosts are known, those of
 //    a member to other hosts take turns by themselves, each takes the card of its host that is free first, and those that
-//    leave a site share its way out; and as they come likewise. Of groups that sum at once each has its part of the cards: where
-//    that is no whole number one more, all as much slower; and its part of the ways of sites. Otherwise those that leave a part of the group across a boundary (BoundariesOf), or come to it, take
+//    leave a rack or a site share its way out; and as they come likewise. Of groups that sum at once each has its part of the cards: where
+//    that is no whole number one more, all as much slower; and its part of the ways of racks and sites. Otherwise those that leave a part of the group across a boundary (BoundariesOf), or come to it, take
 //    turns: they share what leads there. Latency alone occupies nothing.
 // Some tens of nanoseconds a message.
 double CollectiveSeconds(const CollectiveProblem& problem, const CollectiveSchedule& schedule);

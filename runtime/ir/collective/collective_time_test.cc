@@ -114,8 +114,14 @@ TEST_CASE("hosts with cards of their own share the way to another site, and noth
   for (int member = 0; member < 8; ++member) problem.host_of_member.push_back(member);
   problem.cards_of_member.assign(8, 1);
   CHECK(ChooseAllReduce(problem).predicted_seconds == Approx(64e6 / 1e8 / 4).epsilon(0.05));
-  problem.site_of_member = {0, 0, 0, 0, 1, 1, 1, 1};
+  const std::vector<int> places = {0, 0, 0, 0, 1, 1, 1, 1};
+  problem.places_of_members = {places};
   CHECK(ChooseAllReduce(problem).predicted_seconds == Approx(64e6 / 1e8).epsilon(0.05));
+  // Each level has its own way, and these are taken at once.
+  problem.places_of_members = {places, places};
+  CHECK(ChooseAllReduce(problem).predicted_seconds == Approx(64e6 / 1e8).epsilon(0.05));
+  problem.places_of_members = {{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<int>(8, 0)};
+  CHECK(ChooseAllReduce(problem).predicted_seconds < 64e6 / 1e8 / 2);
 }
 
 TEST_CASE("between sites a hierarchy sends one vector each way, and is chosen") {

@@ -26,7 +26,7 @@ MessageClock::MessageClock(const CollectiveProblem& problem)
   const std::vector<int>& cards = problem.cards_of_member;
   if (std::any_of(cards.begin(), cards.end(), [](int count) { return count > 0; })) {
     host_ = Numbered(problem.host_of_member);
-    site_ = Numbered(problem.site_of_member);
+    for (const std::vector<int>& of_level : problem.places_of_members) places_.push_back(Numbered(of_level));
     out_.card_free.resize(problem.members);
     std::vector<int> members_of_host(problem.members, 0);
     for (const int host : host_) ++members_of_host[host];
@@ -41,7 +41,7 @@ MessageClock::MessageClock(const CollectiveProblem& problem)
       card_factor_[host] = static_cast<double>(ways * groups) / cards[member];
     }
     out_.network_free.resize(problem.members);
-    out_.site_free.resize(problem.members);
+    out_.place_free.assign(places_.size(), std::vector<double>(problem.members));
   }
   in_ = out_;
 }
@@ -64,8 +64,12 @@ MessageClock::Cards MessageClock::Take(Ways& ways, int member, int other, Taken&
       return {};
     }
     taken.push_back({&ways.network_free[member], 1});
-    if (!site_.empty() && site_[member] != site_[other])
-      taken.push_back({&ways.site_free[site_[member]], static_cast<double>(problem_.groups_at_once)});
+    for (size_t level = 0; level < places_.size(); ++level) {
+      const std::vector<int>& place_of = places_[level];
+      if (place_of[member] != place_of[other])
+        taken.push_back(
+            {&ways.place_free[level][place_of[member]], static_cast<double>(problem_.groups_at_once)});
+    }
     std::vector<double>& cards = ways.card_free[host_[member]];
     return cards.empty() ? Cards{} : Cards{&cards, card_factor_[host_[member]]};
   }

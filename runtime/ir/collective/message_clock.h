@@ -33,8 +33,8 @@ class MessageClock {
   struct Ways {
     std::vector<double> free;          // by level (members, then boundaries) * members + member or part
     std::vector<double> network_free;  // by member, to other hosts whose cards are known
-    std::vector<std::vector<double>> card_free;  // by host; none: there is one for each member
-    std::vector<double> site_free;               // by site
+    std::vector<std::vector<double>> card_free;   // by host; none: there is one for each member
+    std::vector<std::vector<double>> place_free;  // by level of places, and place
   };
   struct Way {
     double* free;
@@ -44,15 +44,16 @@ class MessageClock {
     std::vector<double>* free = nullptr;
     double factor = 1;
   };
-  using Taken = absl::InlinedVector<Way, 6>;
+  using Taken = absl::InlinedVector<Way, 8>;
   // Adds what a message takes of the ways at one end; returns the cards of which it takes one, if any.
   Cards Take(Ways& ways, int member, int other, Taken& taken) const;
   bool HasCards(int member) const { return !host_.empty() && problem_.cards_of_member[member] > 0; }
 
   const CollectiveProblem& problem_;
   const std::vector<Boundary> boundaries_;
-  std::vector<int> host_, site_;     // by member, numbered from 0; no hosts: no cards are known
-  std::vector<double> card_factor_;  // by host: how many times longer a message takes one of its cards
+  std::vector<int> host_;                 // by member, numbered from 0; none: no cards are known
+  std::vector<std::vector<int>> places_;  // by level beyond hosts, and by member, numbered from 0
+  std::vector<double> card_factor_;       // by host: how many times longer a message takes one of its cards
   Ways out_, in_;
 };
 

@@ -63,7 +63,7 @@ RandomProblem MakeRandomProblem(Random& random, int members, int64_t elements) {
     std::map<int, int> cards;  // by host
     for (const int host : made.problem.host_of_member)
       made.problem.cards_of_member.push_back(cards.emplace(host, RandomBelow(random, 4)).first->second);
-    if (RandomBelow(random, 2) == 0) made.problem.site_of_member = site;
+    if (RandomBelow(random, 2) == 0) made.problem.places_of_members = {site};
   }
   made.problem.members = members;
   made.problem.elements = elements;

@@ -7,19 +7,21 @@
 
 namespace medley {
 
-// A time before which no plan on devices of several sites does the whole batch, by what goes between sites; `known_seconds`: of some
+// Places are sites or, where there is one site alone, its racks.
+//
+// A time before which no plan on devices of several places does the whole batch, by what goes between them; `known_seconds`: of some
 // plan, if that is less than what can be said. 0: nothing can be said, or nothing beyond `bound_seconds`, which is known already.
 //
-// If at two sites there are whole routes, each parameter is held at both, and all gradients are summed over a site's way: F seconds.
-// Otherwise all routes but those within one site, its home, cross a way with each micro-batch, forwards and backwards. In known_seconds so few
+// If at two places there are whole routes, each parameter is held at both, and all gradients are summed over a place's way: F seconds.
+// Otherwise all routes but those within one place, its home, cross a way with each micro-batch, forwards and backwards. In known_seconds so few
 // sequences can do so that the home has nearly the whole batch to itself. So nothing takes less than F and what the best home takes for so
-// many sequences: `at_home`, a bound for devices of one site.
+// many sequences: `at_home`, a bound for devices of one place.
 //
 // Nothing is said of devices whose hosts' cards are not known: they are not predicted to share a way in sums.
-double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,
-                        absl::FunctionRef<double(const PlanningProblem& home)> at_home);
+double PlaceBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,
+                         absl::FunctionRef<double(const PlanningProblem& home)> at_home);
 
-// The devices of each site by themselves, where there are several.
+// The devices of each place by themselves, where there are several.
 std::vector<PlanningProblem> Homes(const PlanningProblem& problem);
 
 // Likewise of hosts, one of those that have as many devices of each class; the one that would be done first if it computed all the time

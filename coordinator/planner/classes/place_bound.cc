@@ -1,4 +1,4 @@
-#include "coordinator/planner/classes/site_bound.h"
+#include "coordinator/planner/classes/place_bound.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -20,13 +20,22 @@ namespace {
 // Parts of vectors are whole elements.
 constexpr double kRounding = 1e-3;
 
-// Of links from each site to others.
-std::map<int, LinkRise> RisesBySite(const PlanningProblem& problem) {
+// Of each device its place; all are equal where there is one.
+std::vector<int> OutermostPlaces(const PlanningProblem& problem) {
+  std::vector<int> outermost;
+  for (const ByLevel<int>& places : PlacesOf(problem))
+    outermost.push_back(places[WayLevel::kSite] < 0 ? places[WayLevel::kRack] : places[WayLevel::kSite]);
+  return outermost;
+}
+
+// Of links from each place to others.
+std::map<int, LinkRise> RisesByPlace(const PlanningProblem& problem) {
+  const std::vector<int> place_of = OutermostPlaces(problem);
   std::map<int, LinkRise> rises;
   for (const LinkedDevices& kind : KindsOfLinks(problem)) {
-    const int a = problem.devices[kind.a].site, b = problem.devices[kind.b].site;
+    const int a = place_of[kind.a], b = place_of[kind.b];
     if (a == b) continue;
-    for (const int site : {a, b}) rises[site].Cover(problem.links.Between(kind.a, kind.b));
+    for (const int place : {a, b}) rises[place].Cover(problem.links.Between(kind.a, kind.b));
   }
   return rises;
 }
@@ -43,12 +52,12 @@ int64_t WholeMicroBatches(const PlanningProblem& problem, double sequences) {
 }  // namespace
 
 std::vector<PlanningProblem> Homes(const PlanningProblem& problem) {
-  std::map<int, std::vector<int>> devices_of_site;
-  for (size_t d = 0; d < problem.devices.size(); ++d)
-    devices_of_site[problem.devices[d].site].push_back(static_cast<int>(d));
+  std::map<int, std::vector<int>> devices_of_place;
+  const std::vector<int> place_of = OutermostPlaces(problem);
+  for (size_t d = 0; d < place_of.size(); ++d) devices_of_place[place_of[d]].push_back(static_cast<int>(d));
   std::vector<PlanningProblem> homes;
-  if (devices_of_site.size() < 2) return homes;
-  for (const auto& [site, devices] : devices_of_site) homes.push_back(OnDevices(problem, devices));
+  if (devices_of_place.size() < 2) return homes;
+  for (const auto& [place, devices] : devices_of_place) homes.push_back(OnDevices(problem, devices));
   return homes;
 }
 
@@ -84,12 +93,12 @@ std::vector<PlanningProblem> HostsAlone(const PlanningProblem& problem,
   return problems;
 }
 
-double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,
-                        absl::FunctionRef<double(const PlanningProblem& home)> at_home) {
+double PlaceBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,
+                         absl::FunctionRef<double(const PlanningProblem& home)> at_home) {
   std::vector<PlanningProblem> homes = Homes(problem);
   if (homes.empty()) return 0;
   double bytes_per_second = 0, fastest_bytes_per_second = 0;
-  for (const auto& [site, rise] : RisesBySite(problem)) {
+  for (const auto& [place, rise] : RisesByPlace(problem)) {
     // Small messages that come in no time would have to be counted.
     if (rise.level_bytes > 0 || !(rise.bytes_per_second < std::numeric_limits<double>::infinity())) return 0;
     bytes_per_second += rise.bytes_per_second;
@@ -100,12 +109,12 @@ double SiteBoundSeconds(const PlanningProblem& problem, double bound_seconds, do
     if (device.network_cards <= 0) return 0;
     if (SizeOf(device.activations) < SizeOf(narrowest)) narrowest = device.activations;
   }
-  // All of a vector over two sites or more comes into one of them.
+  // All of a vector over two places or more comes into one of them.
   const double summed_seconds =
       (1 - kRounding) * problem.charged_part_of_sums * problem.wire_bytes_per_element *
       static_cast<double>(ModelElements(problem.shape.model)) / fastest_bytes_per_second;
   if (summed_seconds <= bound_seconds) return 0;
-  // An activation leaves a site, and a gradient another one or the same.
+  // An activation leaves a place, and a gradient another one or the same.
   const double sequence_bytes = 2.0 * problem.shape.sequence * problem.shape.model.hidden *
                                 static_cast<double>(SizeOf(narrowest).value);
   const double crossing = known_seconds * bytes_per_second / sequence_bytes;

@@ -1,7 +1,8 @@
-#include "coordinator/planner/classes/site_bound.h"
+#include "coordinator/planner/classes/place_bound.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "coordinator/planner/classes/many_devices.h"
@@ -43,13 +44,13 @@ TEST_CASE("nothing is faster than the best home, or than what sums over all site
   std::vector<int> batches;
   const auto bound = [&](double bytes_per_second, const std::vector<double>& at_homes) {
     batches.clear();
-    return SiteBoundSeconds(TwoSites(bytes_per_second), /*bound_seconds=*/0, kKnownSeconds,
-                            [&](const PlanningProblem& home) {
-                              for (const DeviceCost& device : home.devices)
-                                CHECK(device.site == home.devices[0].site);
-                              batches.push_back(home.shape.global_batch_sequences);
-                              return at_homes[home.devices[0].site];
-                            });
+    return PlaceBoundSeconds(TwoSites(bytes_per_second), /*bound_seconds=*/0, kKnownSeconds,
+                             [&](const PlanningProblem& home) {
+                               for (const DeviceCost& device : home.devices)
+                                 CHECK(device.site == home.devices[0].site);
+                               batches.push_back(home.shape.global_batch_sequences);
+                               return at_homes[home.devices[0].site];
+                             });
   };
   // By so slow a way sums take more than 70 s, in which a few sequences cross.
   const double slow = summed_bytes / 70;
@@ -66,31 +67,45 @@ TEST_CASE("nothing is faster than the best home, or than what sums over all site
   CHECK(bound(slow, {90, 80}) == Approx(70).epsilon(0.002));
   CHECK(bound(slow, {90, 200}) == Approx(70).epsilon(0.002));
   CHECK(bound(summed_bytes / 1000, {500, 600}) == kKnownSeconds);
-  CHECK(SiteBoundSeconds(TwoSites(slow), /*bound_seconds=*/71, kKnownSeconds,
-                         [](const PlanningProblem&) -> double {
-                           FAIL("sums take less than what is known already");
-                           return 0;
-                         }) == 0);
+  CHECK(PlaceBoundSeconds(TwoSites(slow), /*bound_seconds=*/71, kKnownSeconds,
+                          [](const PlanningProblem&) -> double {
+                            FAIL("sums take less than what is known already");
+                            return 0;
+                          }) == 0);
   // So many cross that a home may have nothing to do.
   CHECK(bound(1e9, {50, 60}) == 0);
 }
 
+TEST_CASE("of one site its racks are bounded as sites are") {
+  const auto bound = [](bool by_racks) {
+    PlanningProblem problem = TwoSites(1e4);
+    for (DeviceCost& device : problem.devices) {
+      if (by_racks) std::swap(device.rack, device.site);
+    }
+    CHECK(Homes(problem).size() == 2);
+    return PlaceBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds,
+                             [](const PlanningProblem&) { return 1.0; });
+  };
+  CHECK(bound(true) > 0);
+  CHECK(bound(true) == bound(false));
+}
+
 TEST_CASE("of one site, or where messages may come in no time or share nothing, nothing is said") {
   const auto any = [](const PlanningProblem&) { return 1.0; };
-  CHECK(SiteBoundSeconds(TwoSites(1e4), /*bound_seconds=*/0, kKnownSeconds, any) == 1);
+  CHECK(PlaceBoundSeconds(TwoSites(1e4), /*bound_seconds=*/0, kKnownSeconds, any) == 1);
   PlanningProblem problem = TwoSites(1e4);
   for (DeviceCost& device : problem.devices) device.site = 0;
-  CHECK(SiteBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
+  CHECK(PlaceBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
   problem = TwoSites(1e4);
   problem.devices[5].network_cards = 0;
-  CHECK(SiteBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
+  CHECK(PlaceBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
   problem = TwoSites(1e4);
   LinkModel level = LinkModel::Line(1e-3, 1e4);
   level.points.insert(level.points.begin() + 1, {16, level.points.front().seconds});
   problem.links.SetBetweenHosts(0, 1, {level, level});
-  CHECK(SiteBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
+  CHECK(PlaceBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
   problem = TwoSites(std::numeric_limits<double>::infinity());
-  CHECK(SiteBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
+  CHECK(PlaceBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, any) == 0);
 }
 
 }  // namespace
