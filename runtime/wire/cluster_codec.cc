@@ -123,6 +123,7 @@ void SetCost(const LinkCost& cost, double bytes_per_second, Message& to) {
   to.set_all_reduce_bytes_per_second(cost.exchange.BytesPerSecond());
   *to.mutable_transfer() = EncodeLinkModel(cost.transfer);
   *to.mutable_exchange() = EncodeLinkModel(cost.exchange);
+  *to.mutable_all_reduce() = EncodeAllReduceTimes(cost.all_reduce);
 }
 
 v1::LinkProfile EncodeLink(const ClusterLink& link) {
@@ -354,6 +355,7 @@ absl::StatusOr<ClusterLinkClass> DecodeLinkClass(const v1::LinkClass& link) {
       link.all_reduce_bytes_per_second() > 0 ? link.all_reduce_bytes_per_second() : link.bytes_per_second());
   *profile.mutable_transfer() = link.transfer();
   *profile.mutable_exchange() = link.exchange();
+  *profile.mutable_all_reduce() = link.all_reduce();
   ClusterLinkClass decoded{.a_kind = link.a_kind(), .b_kind = link.b_kind()};
   if (link.has_a_site()) decoded.a_site = link.a_site();
   if (link.has_b_site()) decoded.b_site = link.b_site();

@@ -35,6 +35,19 @@ void TidyCorrections(Message& of) {
   }
 }
 
+// `link`: a LinkProfile or a LinkClass.
+template <typename Link>
+void SetAllReduce(Link& link, std::mt19937_64& random) {
+  link.clear_all_reduce();
+  const int counts = static_cast<int>(random() % 3);
+  for (int i = 0; i < counts; ++i) {
+    v1::AllReduceTimes& times = *link.add_all_reduce();
+    times.set_members(2 + 3 * i);
+    Add(times.mutable_points(), 1 << 20, 1e-6 * static_cast<double>(random() % 10));
+    Add(times.mutable_points(), 1 << 30, 1e-2);
+  }
+}
+
 // Any valid one, with links that make sense.
 v1::ClusterSpec RandomCluster(uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -45,6 +58,7 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
     link.set_latency_seconds(1e-6);
     link.clear_transfer();
     link.clear_exchange();
+    SetAllReduce(link, random);
     if (random() % 2 == 0) continue;
     Add(link.mutable_transfer(), 8, 1e-6);
     Add(link.mutable_transfer(), 1 << 20, 1e-3);
@@ -56,6 +70,7 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
   for (v1::LinkClass& link : *cluster.mutable_link_classes()) {
     link.clear_transfer();
     link.clear_exchange();
+    SetAllReduce(link, random);
     if (link.level() != v1::LINK_LEVEL_SITES) link.clear_a_site(), link.clear_b_site();
     if (link.has_a_site()) link.set_a_site(sites[random() % sites.size()]);
     if (link.has_b_site()) link.set_b_site(sites[random() % sites.size()]);
@@ -77,6 +92,7 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
   if (cluster.has_default_link()) {
     cluster.mutable_default_link()->clear_transfer();
     cluster.mutable_default_link()->clear_exchange();
+    SetAllReduce(*cluster.mutable_default_link(), random);
   }
   return cluster;
 }
@@ -328,6 +344,15 @@ TEST_CASE("a link's points are refused by name where they make no sense") {
   Add(cluster.mutable_default_link()->mutable_exchange(), 16, 1);
   CHECK(DecodeCluster(cluster).status().message() ==
         "default_link.exchange[1].seconds: 1 after 2; must not fall");
+  cluster.clear_default_link();
+  v1::AllReduceTimes& times = *cluster.add_link_classes()->add_all_reduce();
+  times.set_members(2);
+  CHECK(DecodeCluster(cluster).status().message() ==
+        "link_classes[0].all_reduce[0].points: there are none; at least one is needed");
+  Add(times.mutable_points(), 8, 2);
+  Add(times.mutable_points(), 16, 1);
+  CHECK(DecodeCluster(cluster).status().message() ==
+        "link_classes[0].all_reduce[0].points[1].seconds: 1 after 2; must not fall");
 }
 
 }  // namespace

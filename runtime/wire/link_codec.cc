@@ -2,15 +2,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/link/all_reduce_times.h"
 
 namespace medley {
 namespace {
 
+LinkModel ModelOf(const google::protobuf::RepeatedPtrField<v1::LinkPoint>& points) {
+  LinkModel model;
+  for (const v1::LinkPoint& point : points) model.points.push_back({point.bytes(), point.seconds()});
+  return model;
+}
+
 absl::StatusOr<LinkModel> DecodePoints(const google::protobuf::RepeatedPtrField<v1::LinkPoint>& points,
                                        const LinkModel& line, const char* field) {
   if (points.empty()) return line;
-  LinkModel model;
-  for (const v1::LinkPoint& point : points) model.points.push_back({point.bytes(), point.seconds()});
+  LinkModel model = ModelOf(points);
   const absl::Status sound = CheckLinkModel(model);
   if (!sound.ok()) return absl::InvalidArgumentError(absl::StrCat(field, sound.message()));
   return model;
@@ -28,6 +34,10 @@ absl::StatusOr<LinkCost> DecodeLink(const v1::LinkProfile& link) {
       cost.exchange,
       DecodePoints(link.exchange(),
                    LinkModel::Line(link.latency_seconds(), link.all_reduce_bytes_per_second()), "exchange"));
+  for (const v1::AllReduceTimes& times : link.all_reduce())
+    cost.all_reduce.push_back({static_cast<int>(times.members()), ModelOf(times.points())});
+  const absl::Status sound = CheckAllReduceTimes(cost.all_reduce);
+  if (!sound.ok()) return absl::InvalidArgumentError(absl::StrCat("all_reduce", sound.message()));
   return cost;
 }
 
@@ -39,6 +49,17 @@ google::protobuf::RepeatedPtrField<v1::LinkPoint> EncodeLinkModel(const LinkMode
     encoded.set_seconds(point.seconds);
   }
   return points;
+}
+
+google::protobuf::RepeatedPtrField<v1::AllReduceTimes> EncodeAllReduceTimes(
+    absl::Span<const AllReduceTimes> times) {
+  google::protobuf::RepeatedPtrField<v1::AllReduceTimes> all;
+  for (const AllReduceTimes& of : times) {
+    v1::AllReduceTimes& encoded = *all.Add();
+    encoded.set_members(static_cast<uint32_t>(of.members));
+    *encoded.mutable_points() = EncodeLinkModel(of.seconds);
+  }
+  return all;
 }
 
 }  // namespace medley

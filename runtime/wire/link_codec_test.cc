@@ -45,5 +45,25 @@ TEST_CASE("points that are no curve are refused by name") {
   CHECK_THAT(std::string(status.message()), Catch::StartsWith("exchange[1].bytes: "));
 }
 
+TEST_CASE("measured sums are taken as they are, by number of members") {
+  v1::LinkProfile link = Line();
+  CHECK(DecodeLink(link)->all_reduce.empty());
+  for (const uint32_t members : {2, 8}) {
+    v1::AllReduceTimes& times = *link.add_all_reduce();
+    times.set_members(members);
+    Add(times.mutable_points(), 1 << 20, 1e-5 * members);
+    Add(times.mutable_points(), 1 << 30, 1e-3 * members);
+  }
+  const absl::StatusOr<LinkCost> cost = DecodeLink(link);
+  REQUIRE(cost.ok());
+  CHECK(cost->all_reduce == std::vector<AllReduceTimes>{{2, {{{1 << 20, 2e-5}, {1 << 30, 2e-3}}}},
+                                                        {8, {{{1 << 20, 8e-5}, {1 << 30, 8e-3}}}}});
+  v1::LinkProfile again = Line();
+  *again.mutable_all_reduce() = EncodeAllReduceTimes(cost->all_reduce);
+  CHECK(DecodeLink(again)->all_reduce == cost->all_reduce);
+  link.mutable_all_reduce(1)->set_members(2);
+  CHECK(DecodeLink(link).status().message() == "all_reduce[1].members: 2 after 2; must ascend");
+}
+
 }  // namespace
 }  // namespace medley

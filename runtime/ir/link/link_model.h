@@ -44,11 +44,20 @@ double GreatestRelativeError(const LinkModel& model, absl::Span<const LinkPoint>
 // put behind the name of the field.
 absl::Status CheckLinkModel(const LinkModel& model);
 
+// What sums by a library of the devices were measured to take, over so many members.
+struct AllReduceTimes {
+  int members = 2;
+  LinkModel seconds;  // by the bytes of the vector that all sum
+  friend bool operator==(const AllReduceTimes&, const AllReduceTimes&) = default;
+};
+
 // One way between two devices, both ways alike.
 struct LinkCost {
   LinkModel transfer;  // a message one way, nothing going back
   // Each end sends so many bytes and adds what comes to a float vector: a round of an all-reduce.
   LinkModel exchange;
+  // Of groups whose members all reach each other by such links; ascending in members. Empty: not measured.
+  std::vector<AllReduceTimes> all_reduce;
   friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
 

@@ -30,6 +30,13 @@ void LinkRise::Cover(const LinkRise& other) {
 void LinkRise::Cover(const LinkCost& link) {
   Cover(RiseOf(link.exchange));
   Cover(RiseOf(link.transfer));
+  // Of fewer members than were measured sums take half as long a byte or more, and members get up to two bytes for each of the vector.
+  constexpr double kMostBytesForMeasured = 4;
+  for (const AllReduceTimes& times : link.all_reduce) {
+    LinkRise rise = RiseOf(times.seconds);
+    rise.bytes_per_second *= kMostBytesForMeasured;
+    Cover(rise);
+  }
 }
 
 }  // namespace medley

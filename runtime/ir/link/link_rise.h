@@ -8,7 +8,7 @@ struct LinkRise {
   double level_bytes = 0;       // where a model begins to rise
   double bytes_per_second = 0;  // the greatest slope from there to any other point; 0: of no link
   void Cover(const LinkRise& other);
-  void Cover(const LinkCost& link);  // of both models
+  void Cover(const LinkCost& link);  // of both models, and of what members get in measured sums
 };
 
 }  // namespace medley
