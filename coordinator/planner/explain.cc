@@ -9,6 +9,7 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/what_helps.h"
+#include "coordinator/predictor/library_sums.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/block_sizes.h"
@@ -272,7 +273,8 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
         return a.elements != b.elements ? a.elements < b.elements : a.holders.size() < b.holders.size();
       });
   ASSIGN_OR_RETURN(const std::vector<int> device_of_rank, DevicesOfRanks(DevicesByName(problem), plan));
-  const int at_once = SumsAtOnce(problem, plan, device_of_rank).Over(largest.holders);
+  const SumsAtOnce sums_at_once(problem, plan, device_of_rank);
+  const int at_once = sums_at_once.Over(largest.holders);
   std::vector<int> devices;
   std::vector<std::string> names;
   for (const Rank rank : largest.holders) {
@@ -283,11 +285,19 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
   std::string text = absl::StrCat(
       "the largest sum of gradients, ", FormatBytes({static_cast<int64_t>(bytes)}),
       problem.wire_bytes_per_element == 2 ? " in bf16" : "", " over ",
-      names.size() <= 4 ? absl::StrJoin(names, ", ") : absl::StrCat(names.size(), " devices"), ", goes by ",
-      NameOf(largest.choice.algorithm), " in ", Seconds(largest.choice.predicted_seconds),
-      problem.forced_all_reduce.has_value() ? " because the job forces that" : "");
+      names.size() <= 4 ? absl::StrJoin(names, ", ") : absl::StrCat(names.size(), " devices"), ", goes by ");
+  Reductions choosing(problem);
+  const bool on_hosts =
+      sums_at_once.OfUnits(largest.holders) ||
+      std::any_of(plan.units.begin(), plan.units.end(), [](const Unit& unit) { return unit.has_windows(); });
+  if (LibrarySumsOf(problem, devices, GroupUse::kGradients, on_hosts) != nullptr) {
+    const double seconds = choosing.Seconds(choosing.GroupOf(devices, at_once, on_hosts), largest.elements);
+    return absl::StrCat(text, problem.devices[devices.front()].group_library, " in ", Seconds(seconds),
+                        ", as was measured of it");
+  }
+  absl::StrAppend(&text, NameOf(largest.choice.algorithm), " in ", Seconds(largest.choice.predicted_seconds),
+                  problem.forced_all_reduce.has_value() ? " because the job forces that" : "");
   std::vector<std::string> others;
-  const Reductions choosing(problem);
   for (const CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree,
         CollectiveAlgorithm::kHierarchical}) {
@@ -311,9 +321,11 @@ std::vector<int> DevicesOfUnit(const PlanningProblem& problem, const Unit& unit)
 // Which way a unit of devices with memory of their own exchanges; empty: the hosts reach all memory.
 std::string DescribeExchangeWay(const PlanningProblem& problem, const Unit& unit) {
   const std::vector<int> devices = DevicesOfUnit(problem, unit);
-  if (Reductions(problem).ExchangeWay(devices) == GroupWay::kLibrary) {
-    return absl::StrCat(", by ", problem.devices[devices.front()].group_library,
-                        ", which is taken to be as fast as the measured links");
+  if (GroupWayOf(problem, devices, GroupUse::kPasses) == GroupWay::kLibrary) {
+    const bool is_measured = LibrarySumsOf(problem, devices, GroupUse::kPasses) != nullptr;
+    return absl::StrCat(
+        ", by ", problem.devices[devices.front()].group_library,
+        is_measured ? ", as was measured of it" : ", which is taken to be as fast as the measured links");
   }
   const bool copies = std::any_of(devices.begin(), devices.end(),
                                   [&](int device) { return problem.devices[device].has_own_memory; });
@@ -376,9 +388,18 @@ absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, co
     if (largest == nullptr || exchange.elements > largest->elements) largest = &exchange;
   }
   if (largest != nullptr) {
+    const std::vector<int> devices = DevicesOfUnit(problem, unit);
     absl::StrAppend(&text, "; the largest, ",
-                    FormatBytes({largest->elements * SizeOf(unit.activations).value}), ", goes by ",
-                    NameOf(largest->choice.algorithm), " in ", Seconds(largest->choice.predicted_seconds));
+                    FormatBytes({largest->elements * SizeOf(unit.activations).value}));
+    if (LibrarySumsOf(problem, devices, GroupUse::kPasses) != nullptr) {
+      Reductions sums(problem);
+      absl::StrAppend(
+          &text, ", takes ",
+          Seconds(sums.ExchangeSeconds(sums.GroupOf(devices), largest->elements, unit.activations)));
+    } else {
+      absl::StrAppend(&text, ", goes by ", NameOf(largest->choice.algorithm), " in ",
+                      Seconds(largest->choice.predicted_seconds));
+    }
   }
   return absl::StrCat(text, DescribeUncut(problem, plan, portrait.exchanging));
 }

@@ -222,6 +222,11 @@ TEST_CASE("an explanation says of a unit that shares blocks what its devices exc
   CHECK_THAT(
       ExplainPlan(problem, plan)->exchanges,
       Catch::Contains(", by NCCL 2.28.3, which is taken to be as fast as the measured links; the largest, "));
+  for (LinkCost& link : problem.links.each()) link.all_reduce = {{2, {{{0, 1e-3}}}}};
+  CHECK_THAT(ExplainPlan(problem, plan)->exchanges,
+             Catch::Contains(", by NCCL 2.28.3, as was measured of it; the largest, ") &&
+                 Catch::Contains(", takes 1.00 ms"));
+  for (LinkCost& link : problem.links.each()) link.all_reduce.clear();
   CHECK_THAT(ExplainPlan(problem, plan)->exchanges, !Catch::Contains("2 parts"));
   plan.routes = {{{0}, problem.shape.global_batch_sequences / 2, 2}};
   CHECK_THAT(ExplainPlan(problem, plan)->exchanges,

@@ -383,6 +383,10 @@ TEST_CASE("a problem that makes no sense is refused by the name of the field") {
                p.links.Mutable(1, 2).exchange = {{{-1, 2}}};
              }),
              Contains("links[1][2].exchange[0].bytes: -1"));
+  CHECK_THAT(refusal([](PlanningProblem& p) {
+               p.links.Mutable(0, 2).all_reduce = {{1, {{{8, 2}}}}};
+             }),
+             Contains("links[0][2].all_reduce[0].members: 1; must be at least 2"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[1].price_per_hour = -2; }),
              Contains("devices[1].price_per_hour: -2"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.most_price_per_hour = NAN; }),

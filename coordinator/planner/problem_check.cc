@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/link/all_reduce_times.h"
 
 namespace medley {
 namespace {
@@ -94,9 +95,9 @@ absl::Status CheckLinks(const PlanningProblem& problem) {
   }
   for (size_t i = 0; i < links.each().size(); ++i) {
     const LinkCost& link = links.each()[i];
-    for (const auto& [name, model] :
-         {std::pair("transfer", &link.transfer), std::pair("exchange", &link.exchange)}) {
-      const absl::Status status = CheckLinkModel(*model);
+    for (const auto& [name, status] : {std::pair("transfer", CheckLinkModel(link.transfer)),
+                                       std::pair("exchange", CheckLinkModel(link.exchange)),
+                                       std::pair("all_reduce", CheckAllReduceTimes(link.all_reduce))}) {
       if (status.ok()) continue;
       const size_t a = i / links.ends() % links.ends(), b = i % links.ends();
       return Invalid(absl::StrCat("links[", a, "][", b, "].", name, status.message()));

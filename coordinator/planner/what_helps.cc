@@ -42,6 +42,7 @@ void SpeedUp(const std::vector<LinkedDevices>& links, PlanningProblem& problem) 
     LinkCost& cost = problem.links.Mutable(link.a, link.b);
     SpeedUp(cost.transfer);
     SpeedUp(cost.exchange);
+    for (AllReduceTimes& times : cost.all_reduce) SpeedUp(times.seconds);
   }
 }
 

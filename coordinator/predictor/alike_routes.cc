@@ -44,6 +44,7 @@ struct StageGroup {
   std::vector<GroupRange> ranges;  // parallel to these
   int sequences = 0;               // of its largest micro-batches
   int degree = 1;
+  bool sums_on_hosts = false;        // whatever library its devices have
   int ranks_on_host = 1;             // of each unit, beside the first one
   double last_backward_seconds = 0;  // of all ranges
   double norm_seconds_per_parameter = 0, update_seconds_per_parameter = 0;
@@ -191,6 +192,7 @@ class AlikeRoutes {
       StageGroup& group = groups_[first_group + u];
       group.blocks.assign(unit.chunks.begin(), unit.chunks.end());
       group.degree = static_cast<int>(unit.devices.size());
+      group.sums_on_hosts = group.degree > 1 || unit.has_windows();
       group.optimizer_weight = unit.optimizer_weight;
       const std::vector<int>& ranks = devices_of_unit_[first_set[u].value()];
       const int host = problem_.devices[ranks.front()].host;
@@ -326,8 +328,10 @@ class AlikeRoutes {
     int finest = 1, least_degree = std::numeric_limits<int>::max(), at_once = least_degree,
         least_weight = least_degree;
     double all_weights = 0;
+    bool on_hosts = false;
     std::vector<int> devices;
     for (const int g : holders) {
+      on_hosts = on_hosts || groups_[g].sums_on_hosts;
       finest = std::max(finest, groups_[g].degree);
       least_degree = std::min(least_degree, groups_[g].degree);
       at_once = std::min(at_once, groups_[g].ranks_on_host);
@@ -335,7 +339,7 @@ class AlikeRoutes {
       all_weights += groups_[g].optimizer_weight * static_cast<double>(groups_[g].devices.size());
       devices.insert(devices.end(), groups_[g].devices.begin(), groups_[g].devices.end());
     }
-    GroupSums& sums = predictor_.SumsOver(std::move(devices), at_once);
+    GroupSums& sums = predictor_.SumsOver(std::move(devices), at_once, on_hosts);
     for (const auto& [first, end] : CutIntoBuckets(problem_.shape.model, first_segment, end_segment)) {
       Bucket bucket{holders, members, all_weights, first, end, 0, 0};
       for (SegmentId s = first; s < end; ++s) bucket.elements += SegmentElements(problem_.shape.model, s);
@@ -538,7 +542,7 @@ int AlikeRoutePredictor::DeviceNamed(const std::string& name) const {
   return found == device_by_name_.end() ? -1 : found->second;
 }
 
-GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices, int at_once) {
+GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices, int at_once, bool on_hosts) {
   std::map<int, std::vector<int>> by_host;
   std::vector<std::vector<int>> make_up;
   std::sort(devices.begin(), devices.end());
@@ -555,8 +559,9 @@ GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices, int at_once) 
     make_up.push_back(std::move(classes));
   }
   std::sort(make_up.begin(), make_up.end());
-  std::unique_ptr<GroupSums>& sums = sums_[{at_once, std::move(make_up)}];
-  if (sums == nullptr) sums = std::make_unique<GroupSums>(samples_, std::move(devices), kMostSummed, at_once);
+  std::unique_ptr<GroupSums>& sums = sums_[{at_once, on_hosts, std::move(make_up)}];
+  if (sums == nullptr)
+    sums = std::make_unique<GroupSums>(samples_, std::move(devices), kMostSummed, at_once, on_hosts);
   return *sums;
 }
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -51,7 +52,7 @@ class AlikeRoutePredictor {
   std::string KindOf(const Plan& plan, const std::vector<int>& routes, bool by_hosts = true) const;
   // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host;
   // so many such sums share the cards of these hosts.
-  GroupSums& SumsOver(std::vector<int> devices, int at_once = 1);
+  GroupSums& SumsOver(std::vector<int> devices, int at_once = 1, bool on_hosts = false);
   // What is known of sums over some of them.
   SumSamples& samples() { return samples_; }
   const SharedWays& ways() const { return ways_; }
@@ -66,7 +67,7 @@ class AlikeRoutePredictor {
   std::unordered_map<std::string, LastBackwardsOfUnits> last_backwards_;
   SumSamples samples_;
   const SharedWays ways_;
-  std::map<std::pair<int, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;
+  std::map<std::tuple<int, bool, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;
 };
 
 }  // namespace medley

@@ -9,9 +9,11 @@
 #include <set>
 #include <utility>
 
+#include "coordinator/predictor/library_sums.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/hierarchical_schedule.h"
+#include "runtime/ir/link/all_reduce_times.h"
 
 namespace medley {
 namespace {
@@ -43,8 +45,9 @@ SumSample::~SumSample() = default;
 double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {
   const auto [entry, inserted] = seconds_.try_emplace({elements, algorithm}, 0);
   if (inserted) {
-    entry->second = algorithm ? reductions_->Choose(all_, elements, at_once_, algorithm).predicted_seconds
-                              : reductions_->Seconds(reductions_->GroupOf(all_, at_once_), elements);
+    entry->second =
+        algorithm ? reductions_->Choose(all_, elements, at_once_, algorithm).predicted_seconds
+                  : reductions_->Seconds(reductions_->GroupOf(all_, at_once_, /*on_hosts=*/true), elements);
   }
   return entry->second;
 }
@@ -86,12 +89,14 @@ double GroupSums::Ring::Seconds(double elements) const {
          sample->Seconds(whole(elements * told / members), CollectiveAlgorithm::kRing);
 }
 
-GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once)
+GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once,
+                     bool on_hosts)
     : samples_(samples),
       problem_(samples.problem()),
       devices_(std::move(devices)),
       most_exact_(most_exact),
       at_once_(at_once),
+      by_library_(LibrarySumsOf(problem_, devices_, GroupUse::kGradients, on_hosts)),
       whole_(&samples.Of(devices_, most_exact, at_once)) {
   if (members() <= most_exact) exact_ = whole_;
   if (exact_ != nullptr) return;
@@ -216,6 +221,11 @@ double GroupSums::Seconds(int64_t elements) {
 
 double GroupSums::SecondsOf(int64_t elements) {
   if (devices_.size() < 2 || elements == 0) return 0;
+  if (by_library_ != nullptr) {
+    return problem_.charged_part_of_sums *
+           MeasuredSumSeconds(*by_library_, members(),
+                              problem_.wire_bytes_per_element * static_cast<double>(elements));
+  }
   const auto [entry, inserted] = seconds_.try_emplace(elements, 0);
   if (inserted) entry->second = FastestWay(elements, problem_.forced_all_reduce).seconds;
   return entry->second;

@@ -22,7 +22,7 @@ class SumSample {
   ~SumSample();
 
   int members() const { return static_cast<int>(all_.size()); }
-  // By that algorithm; none: by the one that is chosen, or the problem's forced one.
+  // Over the links, by that algorithm; none: by the one that is chosen, or the problem's forced one.
   double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const;
   const std::vector<int>& devices() const { return devices_; }
@@ -67,8 +67,9 @@ constexpr int kMostSummed = 16;
 class GroupSums {
  public:
   // `samples` must outlive it; `devices`: of its problem. `at_once`: so many such sums share the cards of their hosts
-  // (Reductions::GroupOf).
-  GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once = 1);
+  // (Reductions::GroupOf, also `on_hosts`).
+  GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once = 1,
+            bool on_hosts = false);
 
   // To sum a vector of so many elements; of many members, between those of the next smaller and larger sizes that it is worked out for.
   double Seconds(int64_t elements);
@@ -116,8 +117,9 @@ class GroupSums {
   const PlanningProblem& problem_;
   std::vector<int> devices_;
   const int most_exact_, at_once_;
-  SumSample* whole_ = nullptr;  // of most_exact, or all
-  SumSample* exact_ = nullptr;  // of all; null: some have to tell of them
+  const std::vector<AllReduceTimes>* by_library_;  // null: as the links are
+  SumSample* whole_ = nullptr;                     // of most_exact, or all
+  SumSample* exact_ = nullptr;                     // of all; null: some have to tell of them
   SumSample *half_ = nullptr, *three_ = nullptr, *two_ = nullptr;
   Ring ring_;
   // Places in devices_, those of an end side by side: neighbours in a ring reach each other alike.

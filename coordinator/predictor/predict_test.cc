@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/library_sums.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
@@ -857,7 +858,7 @@ TEST_CASE("what a unit of devices with memory of their own exchanges goes by the
     REQUIRE(prediction.status().ToString() == "OK");
     return prediction->ranks[0].exchange_seconds;
   };
-  const auto way = [&] { return Reductions(problem).ExchangeWay({0, 1}); };
+  const auto way = [&] { return GroupWayOf(problem, {0, 1}, GroupUse::kPasses); };
   // In memory that the hosts reach, however fast they copy.
   for (DeviceCost& device : problem.devices) {
     device.store_bytes_per_second = kMessageBytes / 0.01;
@@ -896,6 +897,39 @@ TEST_CASE("what a unit of devices with memory of their own exchanges goes by the
   problem.device_memory = DeviceMemoryStrategy::kStaged;
   CHECK(way() == GroupWay::kHost);
   CHECK(exchange_seconds() == Approx(in_place_seconds + copies(0.01, 0.03)).epsilon(1e-12));
+
+  // Measured: a sum of the rows takes a millisecond, and none less than half of one.
+  problem.device_memory = DeviceMemoryStrategy::kAutomatic;
+  for (LinkCost& link : problem.links.each())
+    link.all_reduce = {{2, {{{0.75 * kMessageBytes, 0.5e-3}, {kMessageBytes, 1e-3}}}}};
+  const double norms_seconds = 7 * 0.5e-3;
+  CHECK(exchange_seconds() == Approx(by_rows ? 5 * (1e-3 * (sums + gathers) / 2 + 0.5e-3) + norms_seconds
+                                             : 5 * (1e-3 * sums + 0.5e-3))
+                                  .epsilon(1e-12));
+}
+
+TEST_CASE("replicas sum gradients by a library as it was measured, but where a unit exchanges by it") {
+  PlanningProblem problem = WithHeads(Uniform(3, 2, 6), 2);
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[1], 0.5}, {shares[1], 0.5}});
+  for (DeviceCost& device : problem.devices) {
+    device.has_own_memory = true;
+    device.group_library = "NCCL 2.28.3";
+  }
+  const auto step_seconds = [&](const Plan& plan) {
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
+    REQUIRE(seconds.status().ToString() == "OK");
+    return *seconds;
+  };
+  const Plan single = Replicas(4, {3, 3});
+  Plan shared = single;
+  shared.units[0].devices = {"d0", "d2"};
+  const double single_seconds = step_seconds(single), shared_seconds = step_seconds(shared);
+  CHECK(*AlikeRoutePredictor(problem).Predict(single) == Approx(single_seconds));
+  problem.links.Mutable(0, 1).all_reduce = problem.links.Mutable(1, 2).all_reduce = {{2, {{{0, 0.25}}}}};
+  CHECK(step_seconds(single) >= single_seconds + 0.25);
+  CHECK(*AlikeRoutePredictor(problem).Predict(single) == Approx(step_seconds(single)));
+  CHECK(step_seconds(shared) == shared_seconds);
 }
 
 TEST_CASE("the choices that the prediction of a unit's sums supposes are told, each size once") {

@@ -12,6 +12,7 @@
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/collective/ring_schedule.h"
+#include "runtime/ir/link/all_reduce_times.h"
 #include "runtime/ir/plan/alike_ranks.h"
 #include "runtime/ir/program/program.h"
 
@@ -119,25 +120,9 @@ CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices, int at_
   return problem;
 }
 
-GroupWay Reductions::ExchangeWay(const std::vector<int>& devices) const {
-  GroupWayQuestion question{.use = GroupUse::kPasses,
-                            .device_memory = problem_.device_memory,
-                            .message_protection = problem_.message_protection};
-  for (const int d : devices) {
-    const DeviceCost& device = problem_.devices[d];
-    question.members.push_back(static_cast<int>(question.facts.size()));
-    question.facts.push_back({.device = device.name,
-                              .library = device.group_library,
-                              .identity = device.name,
-                              .host_reaches = !device.has_own_memory,
-                              .node = device.name.substr(0, device.name.find('/'))});
-  }
-  return ChooseGroupWay(question).way;
-}
-
 std::vector<Reductions::Copies> Reductions::CopiesOf(const std::vector<int>& devices) const {
   std::vector<Copies> copies;
-  if (ExchangeWay(devices) != GroupWay::kHost) return copies;
+  if (GroupWayOf(problem_, devices, GroupUse::kPasses) != GroupWay::kHost) return copies;
   const auto per_byte = [](double bytes_per_second) {
     return bytes_per_second > 0 ? 1 / bytes_per_second : 0;
   };
@@ -158,12 +143,13 @@ double Reductions::CopySeconds(int group, double stored_bytes, double fetched_by
   return slowest_seconds;
 }
 
-int Reductions::GroupOf(const std::vector<int>& devices, int at_once) {
+int Reductions::GroupOf(const std::vector<int>& devices, int at_once, bool on_hosts) {
   std::vector<int> key;
-  key.reserve(devices.size() + 1);
+  key.reserve(devices.size() + 2);
   for (const int d : devices) key.push_back(classes_[d]);
   std::sort(key.begin(), key.end());
   key.push_back(at_once);
+  key.push_back(on_hosts ? 1 : 0);
   const auto [entry, inserted] =
       group_by_classes_.try_emplace(std::move(key), static_cast<int>(groups_.size()));
   if (inserted) {
@@ -175,6 +161,8 @@ int Reductions::GroupOf(const std::vector<int>& devices, int at_once) {
     }
     group.problem = ProblemOf(Canonical(devices), at_once);
     group.copies = CopiesOf(devices);
+    group.exchanges_by_library = LibrarySumsOf(problem_, devices, GroupUse::kPasses);
+    group.sums_by_library = LibrarySumsOf(problem_, devices, GroupUse::kGradients, on_hosts);
     group.ways_in = group.problem.members;
     const std::vector<int>& cards = group.problem.cards_of_member;
     if (std::any_of(cards.begin(), cards.end(), [](int count) { return count > 0; }))
@@ -192,6 +180,10 @@ double Reductions::Seconds(int group, int64_t elements) {
 
 double Reductions::WholeSeconds(int group, int64_t elements) {
   if (groups_[group].many != nullptr) return groups_[group].many->SecondsOf(elements);
+  if (groups_[group].sums_by_library != nullptr) {
+    return MeasuredSumSeconds(*groups_[group].sums_by_library, groups_[group].problem.members,
+                              problem_.wire_bytes_per_element * static_cast<double>(elements));
+  }
   const auto [entry, inserted] = groups_[group].seconds_by_elements.try_emplace(elements, 0);
   if (inserted) {
     CollectiveProblem& problem = groups_[group].problem;
@@ -203,13 +195,15 @@ double Reductions::WholeSeconds(int group, int64_t elements) {
 }
 
 double Reductions::ExchangeSeconds(int group, int64_t elements, Dtype dtype) {
+  const double bytes = static_cast<double>(elements * SizeOf(dtype).value);
+  if (groups_[group].exchanges_by_library != nullptr)
+    return MeasuredSumSeconds(*groups_[group].exchanges_by_library, groups_[group].problem.members, bytes);
   const auto [entry, inserted] = groups_[group].exchange_seconds.try_emplace({elements, dtype}, 0);
   if (inserted) {
     CollectiveProblem problem = groups_[group].problem;
     problem.elements = elements;
     problem.wire_bytes_per_element = static_cast<double>(SizeOf(dtype).value);
     chosen_members_ += problem.members;
-    const double bytes = static_cast<double>(elements * SizeOf(dtype).value);
     entry->second = ChooseAllReduce(problem).predicted_seconds + CopySeconds(group, bytes, bytes);
   }
   return entry->second;
@@ -224,6 +218,11 @@ double Reductions::ScatterSeconds(int group, Bytes bytes) {
 }
 
 double Reductions::HalfRingSeconds(int group, ExchangeKind half, Bytes bytes) {
+  if (groups_[group].exchanges_by_library != nullptr) {
+    return MeasuredSumSeconds(*groups_[group].exchanges_by_library, groups_[group].problem.members,
+                              static_cast<double>(bytes.value)) /
+           2;
+  }
   const auto [entry, inserted] = groups_[group].half_ring_seconds.try_emplace({half, bytes.value}, 0);
   if (inserted) {
     CollectiveProblem problem = groups_[group].problem;
@@ -319,6 +318,7 @@ SumsAtOnce::SumsAtOnce(const PlanningProblem& problem, const Plan& plan, const s
       for (size_t other = first; other < end; ++other)
         beside += other == rank || (host >= 0 && problem.devices[devices[other]].host == host);
       beside_.push_back(beside);
+      in_unit_.push_back(unit.devices.size() > 1);
     }
   }
 }
@@ -327,6 +327,10 @@ int SumsAtOnce::Over(const std::vector<Rank>& holders) const {
   int fewest = std::numeric_limits<int>::max();
   for (const Rank holder : holders) fewest = std::min(fewest, beside_[holder]);
   return fewest;
+}
+
+bool SumsAtOnce::OfUnits(const std::vector<Rank>& holders) const {
+  return std::any_of(holders.begin(), holders.end(), [&](Rank holder) { return in_unit_[holder]; });
 }
 
 int64_t ElementsAsEven(int64_t elements, int members, double least_part) {

@@ -10,11 +10,11 @@
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/library_sums.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
-#include "runtime/ir/collective/group_way.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/group_exchanges.h"
@@ -28,9 +28,10 @@ namespace medley {
 // changing any link count as one.
 //
 // The ranks of a unit exchange by a library of their devices where they would choose it themselves (ChooseGroupWay),
-// each device being taken for another one than the others. Of a library nothing is measured: it is taken to be as
-// fast as the measured links. Through the host what is exchanged is copied from and to memory that is a device's own,
-// at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
+// each device being taken for another one than the others. A library takes what was measured of it (LibrarySumsOf), of
+// which scattering and gathering are half; where nothing was, it is taken to be as fast as the measured links. So do
+// sums of gradients that go by it. Through the host what is exchanged is copied from and to memory that is a device's
+// own, at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
 //
 // Of more than kMostChosenFor devices, sums are those of GroupSums, for which nobody looks at each pair of them.
 //
@@ -40,15 +41,16 @@ namespace medley {
 // Keeps a reference to `problem`, which must outlive it. Not thread-safe.
 class Reductions {
  public:
-  static constexpr size_t kMostChosenFor = 256;
+  static constexpr size_t kMostChosenFor = kMostInPairs;
 
   explicit Reductions(const PlanningProblem& problem);
 
   // Devices of one class can change places without changing what any reduction takes.
   int ClassOf(int device) const { return classes_[device]; }
   // A number for a set of devices (indices into PlanningProblem::devices, in any order), so many like which sum at once
-  // on the same hosts (SumsAtOnce) and share their network cards.
-  int GroupOf(const std::vector<int>& devices, int at_once = 1);
+  // on the same hosts (SumsAtOnce) and share their network cards. `on_hosts`: gradients are summed there, whatever
+  // library there is: units of several devices that hold them exchange by it within passes, or they are of layers that live elsewhere.
+  int GroupOf(const std::vector<int>& devices, int at_once = 1, bool on_hosts = false);
   // To sum a vector of gradients of `elements` over a group, all being ready, as far as the problem charges it. 0 for a single device.
   double Seconds(int group, int64_t elements);
   // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
@@ -60,9 +62,6 @@ class Reductions {
   double ScatterSeconds(int group, Bytes bytes);
   // One of what `exchange` counts.
   double ExchangeSeconds(int group, const GroupExchange& exchange);
-  // Which way the ranks of a unit on `devices` exchange.
-  GroupWay ExchangeWay(const std::vector<int>& devices) const;
-
   // How many ways in there are in a group that messages take in turns, as CollectiveSeconds has it: of its
   // members, and of the parts that its boundaries cut it into.
   int WaysIn(int group) const { return groups_[group].ways_in; }
@@ -97,6 +96,8 @@ class Reductions {
     CollectiveProblem problem;        // elements are set for each choice
     int ways_in = 0;
     std::vector<Copies> copies;  // of what the ranks of a unit exchange; empty: nothing is copied
+    // By a library of the devices, of what the ranks of a unit exchange, and of gradients; null: as the links are.
+    const std::vector<AllReduceTimes>*exchanges_by_library = nullptr, *sums_by_library = nullptr;
     std::unordered_map<int64_t, double> seconds_by_elements;
     std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
     std::map<std::pair<ExchangeKind, int64_t>, double> half_ring_seconds;  // by bytes
@@ -126,7 +127,7 @@ class Reductions {
   std::vector<int> devices_on_;                       // of each such host
   std::vector<int> classes_;                          // of each device
   std::vector<std::vector<int>> places_;              // CollectiveProblem::places_of_members, of all devices
-  std::map<std::vector<int>, int> group_by_classes_;  // at_once behind them
+  std::map<std::vector<int>, int> group_by_classes_;  // at_once and on_hosts behind them
   std::vector<Group> groups_;
   mutable SumSamples samples_;  // of large groups
   int64_t chosen_members_ = 0;
@@ -145,9 +146,12 @@ class SumsAtOnce {
   SumsAtOnce(const PlanningProblem& problem, const Plan& plan, const std::vector<int>& devices);
   // Of holders, of which there is one at least.
   int Over(const std::vector<Rank>& holders) const;
+  // Whether one of them is of a unit of several.
+  bool OfUnits(const std::vector<Rank>& holders) const;
 
  private:
-  std::vector<int> beside_;  // of each rank, those of its unit that are on its host, itself too
+  std::vector<bool> in_unit_;  // of each rank, whether its unit has others
+  std::vector<int> beside_;    // of each rank, those of its unit that are on its host, itself too
 };
 
 // Elements that even slices over `members`, at least one, take as long to be scattered or gathered as slices of `elements` of which the

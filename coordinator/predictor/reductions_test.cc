@@ -232,6 +232,64 @@ TEST_CASE("devices that exchange otherwise within passes do not change places") 
   }
 }
 
+TEST_CASE("what a library was measured to take is taken wherever devices exchange by it") {
+  constexpr double kSeconds = 1e-3, kBytes = 4e6;
+  constexpr int64_t kElements = 1'000'000;
+  // Slow beside the library, which was measured over three.
+  PlanningProblem problem = Problem(3, [&](int, int) {
+    LinkCost link = Link(1e-5, 1e8);
+    link.all_reduce = {{3, {{{kBytes / 2, kSeconds / 2}, {kBytes, kSeconds}}}}};
+    return link;
+  });
+  const auto seconds = [&](bool on_hosts = false) {
+    Reductions reductions(problem);
+    const double of_group = reductions.Seconds(reductions.GroupOf({0, 1, 2}, 1, on_hosts), kElements);
+    // As those tell it who sum over many.
+    const std::vector<int> class_of(3, 0);
+    SumSamples samples(problem, class_of);
+    CHECK(GroupSums(samples, {0, 1, 2}, kMostSummed, 1, on_hosts).Seconds(kElements) ==
+          Approx(of_group).epsilon(1e-12));
+    return of_group;
+  };
+  const auto exchange_seconds = [&](const std::vector<int>& devices) {
+    Reductions reductions(problem);
+    const int group = reductions.GroupOf(devices);
+    const double sum = reductions.ExchangeSeconds(group, 2 * kElements, Dtype::kBf16);
+    CHECK(reductions.GatherSeconds(group, {4'000'000}) + reductions.ScatterSeconds(group, {4'000'000}) ==
+          Approx(sum).epsilon(0.05));
+    return sum;
+  };
+  for (DeviceCost& device : problem.devices) device.has_own_memory = true;
+  const double by_links = seconds();
+  CHECK(by_links > 10 * kSeconds);
+  CHECK(exchange_seconds({0, 1, 2}) > 10 * kSeconds);
+  for (DeviceCost& device : problem.devices) device.group_library = "NCCL 2.28.3";
+  CHECK(seconds() == Approx(kSeconds).epsilon(1e-12));
+  CHECK(exchange_seconds({0, 1, 2}) == Approx(kSeconds).epsilon(1e-12));
+  // A round instead of two, with messages half as large again.
+  CHECK(exchange_seconds({0, 1}) == Approx(kSeconds * 1.5 / 2).epsilon(1e-12));
+
+  // Where the hosts sum, the library takes no part.
+  CHECK(seconds(/*on_hosts=*/true) == by_links);
+  problem.device_memory = DeviceMemoryStrategy::kStaged;
+  CHECK(seconds() == by_links);
+  CHECK(exchange_seconds({0, 1, 2}) > 10 * kSeconds);
+  problem.device_memory = DeviceMemoryStrategy::kAutomatic;
+  problem.forced_all_reduce = CollectiveAlgorithm::kRing;
+  CHECK(seconds() > 10 * kSeconds);
+  CHECK(exchange_seconds({0, 1, 2}) == Approx(kSeconds).epsilon(1e-12));
+  problem.forced_all_reduce.reset();
+  problem.wire_bytes_per_element = 2;
+  CHECK(seconds() > 5 * kSeconds);
+  problem.wire_bytes_per_element = 4;
+  // Of links that were measured otherwise nothing is known of all of them.
+  problem.links.Mutable(0, 2).all_reduce.clear();
+  problem.links.Mutable(2, 0).all_reduce.clear();
+  CHECK(seconds() > 10 * kSeconds);
+  CHECK(exchange_seconds({0, 1, 2}) > 10 * kSeconds);
+  CHECK(exchange_seconds({0, 1}) < kSeconds);
+}
+
 TEST_CASE("gradients in bf16 take half the time where bytes count") {
   PlanningProblem problem = Problem(3, [](int, int) { return Link(0, 1e9); });
   Reductions f32(problem);

@@ -43,7 +43,8 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
 LinkModel SecondsByElements(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes,
                             int replicas, int at_once) {
   LinkModel model;
-  GroupSums sums(predictor.samples(), Sample(classes, replicas, at_once), kMostSummed, at_once);
+  GroupSums sums(predictor.samples(), Sample(classes, replicas, at_once), kMostSummed, at_once,
+                 /*on_hosts=*/at_once > 1);
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8)
     model.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
   return model;

@@ -1,0 +1,25 @@
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/collective/group_way.h"
+
+// Which way devices of a problem exchange, and what was measured of a library that they do it by.
+namespace medley {
+
+// What the workers will choose, each device being taken for another one than the others. `exchanging`: some of the devices exchange by a
+// library within passes, which matters to sums of gradients.
+GroupWay GroupWayOf(const PlanningProblem& problem, const std::vector<int>& devices, GroupUse use,
+                    bool exchanging = false);
+
+// What sums over `devices`, at least two, take by a library of theirs. Null: they do not go by one; or nothing was measured of it, or not
+// the same of all links between them; or there are more of them than are looked at pair by pair. Lives as long as the problem's links.
+const std::vector<AllReduceTimes>* LibrarySumsOf(const PlanningProblem& problem,
+                                                 const std::vector<int>& devices, GroupUse use,
+                                                 bool exchanging = false);
+
+// Beyond so many devices nobody looks at each pair of them.
+constexpr size_t kMostInPairs = 256;
+
+}  // namespace medley
