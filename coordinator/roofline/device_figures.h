@@ -1,9 +1,11 @@
 #pragma once
 #include <array>
 #include <string>
+#include <vector>
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
+#include "runtime/ir/link/link_model.h"
 
 // What is known of a device kind that nobody here owns: its data sheet, and a few coefficients that say how much of
 // it software gets.
@@ -19,6 +21,8 @@ struct DeviceFigures {
   double host_link_bytes_per_second = 0;   // to and from its host's memory, each way; 0: not known
   Bytes memory;
   ComputedPrecisions computes;
+  // Measured sums over devices of a node, which then take these times and no share of node_link_bytes_per_second. No data sheet has any.
+  std::vector<AllReduceTimes> all_reduce;
 };
 
 // How much of its figures a kind gets with one software. All are positive.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/ir/link/all_reduce_times.h"
+
 namespace medley {
 namespace {
 
@@ -30,22 +32,31 @@ double BetweenNodes(const CalibratedDevice& device, const TrainingRun& run, int 
   return std::min(run.network_bytes_per_second * members_on_node, device.figures.node_link_bytes_per_second);
 }
 
+// Of devices of one node: as was measured of them, or by a ring that gets `share` of their links.
+double SumOnNodeSeconds(const CalibratedDevice& device, double share, int members, double bytes) {
+  const DeviceFigures& figures = device.figures;
+  if (members < 2) return 0;
+  if (!figures.all_reduce.empty()) return MeasuredSumSeconds(figures.all_reduce, members, bytes);
+  return RingBytes(bytes, members) / (figures.node_link_bytes_per_second * share);
+}
+
 double HostSeconds(const CalibratedDevice& device, const TrainingRun& run) {
   return device.calibration.host_layer_seconds *
          (1 + device.calibration.host_peer_share * (std::min(run.ranks, run.devices_per_node) - 1));
 }
 
-// Bytes a second of a ring over the replicas. Ranks of a stage lie side by side, then its replicas, then the stages.
-double ReplicaRate(const CalibratedDevice& device, const TrainingRun& run) {
+// A ring over the replicas. Ranks of a stage lie side by side, then its replicas, then the stages.
+double ReplicaSumSeconds(const CalibratedDevice& device, const TrainingRun& run, double bytes) {
+  const double share = device.calibration.gradient_share;
+  if (run.ranks * run.replicas <= run.devices_per_node)
+    return SumOnNodeSeconds(device, share, run.replicas, bytes);
   const int on_node = std::clamp(run.devices_per_node / run.ranks, 1, run.replicas);
-  return device.calibration.gradient_share * (run.ranks * run.replicas <= run.devices_per_node
-                                                  ? device.figures.node_link_bytes_per_second
-                                                  : BetweenNodes(device, run, on_node));
+  return RingBytes(bytes, run.replicas) / (share * BetweenNodes(device, run, on_node));
 }
 
 // To gather a layer's parameters, or to scatter its gradients: half of a sum of 16-bit values.
 double HalfSumOfLayerSeconds(const CalibratedDevice& device, const TrainingRun& run) {
-  return RingBytes(2 * LayerParameters(run), run.replicas) / 2 / ReplicaRate(device, run);
+  return ReplicaSumSeconds(device, run, 2 * LayerParameters(run)) / 2;
 }
 
 RankPass Repeated(const TrainingRun& run, const RankWork& layer) {
@@ -74,14 +85,16 @@ double ComputingSeconds(const CalibratedDevice& device, const RankPass& work) {
 
 double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run, const RankPass& work) {
   if (work.exchanges == 0) return 0;
-  const double rate = run.ranks > run.devices_per_node ? BetweenNodes(device, run, run.devices_per_node)
-                                                       : device.figures.node_link_bytes_per_second;
+  const double share = device.calibration.exchange_share;
+  const double sum_seconds = run.ranks > run.devices_per_node
+                                 ? RingBytes(work.exchanged_bytes, run.ranks) /
+                                       (share * BetweenNodes(device, run, run.devices_per_node))
+                                 : SumOnNodeSeconds(device, share, run.ranks, work.exchanged_bytes);
   // Of a sum that is cut into pieces beside products, about half is seen: the first and the last piece, and what the
   // products lose to it.
   constexpr double kSeenBesideProducts = 0.5;
   return (run.overlaps_exchanges ? kSeenBesideProducts : 1) * work.exchanges *
-         (device.calibration.exchange_seconds +
-          RingBytes(work.exchanged_bytes, run.ranks) / (rate * device.calibration.exchange_share));
+         (device.calibration.exchange_seconds + sum_seconds);
 }
 
 double MessageSeconds(const CalibratedDevice& device, const TrainingRun& run) {
@@ -93,7 +106,7 @@ double MessageSeconds(const CalibratedDevice& device, const TrainingRun& run) {
 
 double GradientSumSeconds(const CalibratedDevice& device, const TrainingRun& run, double parameters) {
   if (run.parameter_gathers > 0) return 0;
-  return RingBytes(parameters * run.gradient_bytes_per_parameter, run.replicas) / ReplicaRate(device, run);
+  return ReplicaSumSeconds(device, run, parameters * run.gradient_bytes_per_parameter);
 }
 
 double UpdateSeconds(const CalibratedDevice& device, const TrainingRun& run, double parameters) {

@@ -111,6 +111,22 @@ TEST_CASE("gradients are summed as a ring sends them, over the network where rep
   CHECK(GradientSumSeconds(device, run, 1e9) == Approx(2 * 2e9 * 7 / 8 / 300e9));
 }
 
+TEST_CASE("sums on a node take what was measured of them, and others do not") {
+  const TrainingRun run = Run(8, 1);
+  CalibratedDevice measured = Device();
+  measured.figures.all_reduce = {{8, {{{0, 1e-3}}}}};
+  const RankPass forward = LayerWork(run).forward;
+  CHECK(ExchangingSeconds(measured, run, forward) ==
+        Approx(forward.exchanges * (1e-3 + Calibration{}.exchange_seconds)));
+  TrainingRun replicas = Run(1, 1);
+  replicas.replicas = 8;
+  CHECK(GradientSumSeconds(measured, replicas, 1e9) == Approx(1e-3));
+  CHECK(GradientSumSeconds(measured, run, 1e9) == 0);  // of one replica
+  TrainingRun over_nodes = Run(8, 1);
+  over_nodes.replicas = 4;
+  CHECK(GradientSumSeconds(measured, over_nodes, 1e9) == GradientSumSeconds(Device(), over_nodes, 1e9));
+}
+
 TEST_CASE("layers that are gathered take at least as long as that") {
   TrainingRun run = Run(1, 4);
   run.replicas = 64;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "coordinator/roofline/step_prediction.h"
 #include "coordinator/wire/device_kind_codec.h"
 #include "runtime/base/status_macros.h"
+#include "tests/perf/prediction/all_reduce_tables.h"
 #include "tests/perf/prediction/cross_validation.h"
 #include "tests/perf/prediction/grouped_pipeline.h"
 #include "tests/perf/prediction/layer_fit.h"
@@ -62,6 +64,7 @@ class Benchmark {
       LeaveOutContradictedMemory(group.runs, excluded_);
       RETURN_IF_ERROR(JudgeGroup(name, group));
     }
+    RETURN_IF_ERROR(JudgeMeasuredSums(folder / "profiles/vtrain/trace/a100"));
     if (!options_.judge.empty()) RETURN_IF_ERROR(JudgeUnseen());
     RETURN_IF_ERROR(JudgeLayers(layers));
     RETURN_IF_ERROR(JudgeOtherKinds());
@@ -128,15 +131,16 @@ class Benchmark {
     return Judge({profile.figures, learnt->second.calibration}, runs);
   }
 
+  static int FoldsOf(const Group& group) { return group.runs.size() > 100 ? 5 : 10; }
+
   absl::Status JudgeGroup(const std::string& name, Group& group) {
     ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(group.runs.front().kind));
-    const int folds = group.runs.size() > 100 ? 5 : 10;
     FitStart start;
     const auto predecessor = groups_.find(absl::StrCat(figures.kind, ", ", group.runs.front().predecessor));
     if (predecessor != groups_.end()) start = {predecessor->second.fitted, 0.5};
-    ASSIGN_OR_RETURN(
-        const CrossValidation validation,
-        options_.as_shipped ? AsShipped(group.runs) : CrossValidate(figures, group.runs, folds, start));
+    ASSIGN_OR_RETURN(const CrossValidation validation,
+                     options_.as_shipped ? AsShipped(group.runs)
+                                         : CrossValidate(figures, group.runs, FoldsOf(group), start));
     group.fitted = validation.of_all;
     for (size_t i = 0; i < group.runs.size(); ++i) {
       const PublishedRun& run = group.runs[i];
@@ -153,6 +157,32 @@ class Benchmark {
       if (options_.rows) PrintRun(run, of_seconds, of_bytes);
     }
     if (options_.rows) PrintCalibration(name, Mean(validation.of_seconds), group.runs.size(), group.fitted);
+    return absl::OkStatus();
+  }
+
+  // vTrain's rows once more, where sums on a node take what was measured beside them.
+  absl::Status JudgeMeasuredSums(const std::string& tables_folder) {
+    absl::StatusOr<std::vector<AllReduceTimes>> tables = ReadAllReduceTables(tables_folder);
+    if (absl::IsNotFound(tables.status())) {
+      std::printf("# no measured sums: %s\n", std::string(tables.status().message()).c_str());
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(tables.status());
+    // What is shipped was fitted without.
+    if (options_.as_shipped) return absl::OkStatus();
+    for (const auto& [name, group] : groups_) {
+      if (group.runs.front().study != "vtrain") continue;
+      ASSIGN_OR_RETURN(DeviceFigures figures, FiguresOf(group.runs.front().kind));
+      figures.all_reduce = *tables;
+      ASSIGN_OR_RETURN(const CrossValidation validation, CrossValidate(figures, group.runs, FoldsOf(group)));
+      std::vector<double>& errors = errors_["vtrain_with_measured_sums"];
+      std::copy_if(validation.of_seconds.begin(), validation.of_seconds.end(), std::back_inserter(errors),
+                   [](double error) { return !std::isnan(error); });
+      if (options_.rows) {
+        PrintCalibration(name + ", measured sums", Mean(validation.of_seconds), group.runs.size(),
+                         validation.of_all);
+      }
+    }
     return absl::OkStatus();
   }
 
