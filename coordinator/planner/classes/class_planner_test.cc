@@ -492,7 +492,7 @@ TEST_CASE("plans of many devices with layers in host memory are valid and are pr
     CHECK(Objections(problem, found->plan) == "");
     const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
     REQUIRE(whole.status().ToString() == "OK");
-    CHECK(found->step_seconds == Approx(*whole).epsilon(0.02));
+    CHECK(found->step_seconds == Approx(*whole).epsilon(0.03));
     CHECK(found->lower_bound_seconds <= *whole);
   }
   CHECK(planned >= 5);
