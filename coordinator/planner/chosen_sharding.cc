@@ -10,6 +10,7 @@
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/seconds_of_plan.h"
+#include "coordinator/planner/techniques/fewest_recomputed.h"
 #include "coordinator/planner/techniques/optimizer_shares.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"
@@ -122,11 +123,11 @@ class Sharding {
   static constexpr char kOptimizer[] = "the optimizer's state",
                         kParameters[] = "the optimizer's state, gradients and parameters of layers";
 
-  static absl::StatusOr<Plan> WithSharedOptimizer(Plan plan) {
+  absl::StatusOr<Plan> WithSharedOptimizer(Plan plan) const {
     plan.shards_optimizer = true;
     plan.post_validation = false;
     for (Unit& unit : plan.units) unit.forwards_ahead = -1;
-    return plan;
+    return WithFewestRecomputed(problem_, std::move(plan));
   }
 
   bool Allows(const Plan& replicas) const {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "coordinator/planner/random_problem.h"
+#include "coordinator/planner/techniques/fewest_recomputed.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
 #include "runtime/ir/program/memory.h"
@@ -134,6 +135,9 @@ TEST_CASE("as few layers are recomputed as fit, and what more room has is a shor
   }
   problem.devices[0].room.memory = KiB(1);
   CHECK(WithFewestRecomputed(problem, plan) == plan);
+  Plan of_three = plan;
+  of_three.units[0].recomputed_layers = 3;
+  CHECK(WithFewestRecomputed(problem, of_three) == plan);
 }
 
 TEST_CASE("what is recomputed takes more time the less is kept, and is told with figures") {

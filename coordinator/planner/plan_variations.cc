@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/techniques/fewest_recomputed.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/base/counted.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/ir/model/model_share.h"
 
 namespace medley {
@@ -158,7 +160,8 @@ int EvenPart(int total, int parts, int i) { return total / parts + (i < total % 
 }  // namespace
 
 absl::StatusOr<Plan> WithMoreTensorParallelism(const PlanningProblem& problem, const Plan& plan) {
-  return Pairing(problem, plan).Run();
+  ASSIGN_OR_RETURN(Plan paired, Pairing(problem, plan).Run());
+  return WithFewestRecomputed(problem, std::move(paired));
 }
 
 absl::StatusOr<Plan> WithShardedParameters(const PlanningProblem& problem, const Plan& plan) {
@@ -166,7 +169,7 @@ absl::StatusOr<Plan> WithShardedParameters(const PlanningProblem& problem, const
   if (!PassesEachUnitOnce(plan)) return absl::InvalidArgumentError("units are passed more than once");
   Plan sharded = plan;
   ShardParameters(problem.shape.model, sharded);
-  return sharded;
+  return WithFewestRecomputed(problem, std::move(sharded));
 }
 
 absl::StatusOr<Plan> FullyShardedReplicas(const PlanningProblem& problem, int micro_batch_sequences) {

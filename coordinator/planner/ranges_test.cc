@@ -76,6 +76,21 @@ TEST_CASE("units come round again and again, or there and back with the ends on 
   CHECK(Holds(back->units[0], problem.shape.model.head_block()));
 }
 
+TEST_CASE("a unit whose layers change with its ranges keeps as many whole, and makes the others again") {
+  const PlanningProblem problem = Devices({1, 1, 1}, 12, 4);
+  Plan plan = Pipeline(problem, {4, 5, 3});
+  for (Unit& unit : plan.units) unit.recompute = Recompute::kLayers;
+  plan.units[0].recomputed_layers = 4;
+  plan.units[1].recomputed_layers = 2;
+  const std::optional<Plan> back = InRanges(problem, plan, 2, RangeOrder::kThereAndBack);
+  REQUIRE(back);
+  CheckValid(problem, *back);
+  REQUIRE(LayersOf(back->units[0], problem.shape.model) == 3);
+  CHECK(back->units[0].recomputed_layers == 3);
+  CHECK(LayersOf(back->units[1], problem.shape.model) - back->units[1].recomputed_layers == 3);
+  CHECK(back->units[2].recomputed_layers == 0);
+}
+
 TEST_CASE("whatever a pipeline's units hold, its ranges are valid, alike and balanced", "[property]") {
   int cut_plans = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {

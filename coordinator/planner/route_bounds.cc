@@ -133,10 +133,11 @@ RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRa
   const double forward = tables_.ForwardSeconds(device_class, work.size, blocks);
   const double again = tables_.RecomputeSeconds(device_class, work.size, blocks, saving);
   const double backward = tables_.BackwardSeconds(device_class, work.size, blocks) + again;
-  // The layer whose gradient comes first is made again while that is on its way, unless it begins here.
-  const int layers =
-      saving.recomputed_layers > 0 ? saving.recomputed_layers : blocks.size() - (first ? 1 : 0);
-  const double ahead = classes.size() > 1 && layers > 0 ? again / layers : 0;
+  // The layer whose gradient comes first is made again while that is on its way, unless it begins here. What takes least
+  // altogether may be more layers of which each takes less, so that other ways have more of it ahead: as much as any has.
+  const double layer = tables_.RecomputeSeconds(device_class, work.size, {BlockOfLayer(0), BlockOfLayer(1)},
+                                                {.recompute = kRecomputesByTime[kRecomputes - 1]});
+  const double ahead = classes.size() > 1 ? std::min(again, layer) : 0;
   const auto own = static_cast<double>(tables_.OwnParameters(blocks, OwnOptimizerOf(work, list, first)));
   const double message = classes.size() > 1 ? tables_.MessageSeconds(device_class, classes[1], work.size) : 0;
   StageSeconds stage;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "coordinator/planner/search.h"
+#include "coordinator/planner/techniques/fewest_recomputed.h"
 #include "runtime/ir/model/block_sizes.h"
 
 // Plans whose units share the optimizer's state, or have layers in host memory: how they save memory is no matter of
@@ -14,7 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-9;
-// Ways to recompute that are looked at for one choice of splits: all of six units.
+// Ways to save that are looked at for one choice of splits: all of six units that recompute, or of three whose layers may live on hosts.
 constexpr size_t kMostWays = 729;
 // Instructions of a micro-batch's passes and messages at a unit, about: what knowing the unit's memory costs.
 constexpr int64_t kPassInstructions = 6;
@@ -230,7 +231,12 @@ double Search::SimulateSaving(const Arrangement& arrangement, const std::vector<
     std::optional<Plan> fitting;
     if (sharding) {
       fitting = sharding->Fit(ways[way]);
-      if (fitting) fitting = WithFewestRecomputed(simulated_, *std::move(fitting));
+      const auto recomputes = [](const UnitSaving& saving) { return saving.recompute != Recompute::kNone; };
+      if (fitting && std::any_of(ways[way].begin(), ways[way].end(), recomputes)) {
+        for (const Route& route : fitting->routes)
+          evaluated_ += kPassInstructions * route.micro_batches * static_cast<int64_t>(route.units.size());
+        fitting = WithFewestRecomputed(simulated_, *std::move(fitting));
+      }
     } else {
       fitting = plan;
       for (size_t u = 0; u < ways[way].size(); ++u) {

@@ -347,13 +347,12 @@ void SearchTables::AddWindows(const Stage& stage, BlockRange blocks, std::vector
     UnitSaving saving{.recompute = counts.recompute, .window_layers = windows};
     if (counts.recompute != Recompute::kNone) saving.recomputed_layers = FewestLayers(stage, blocks, counts);
     const double seconds = RecomputeSeconds(stage.device_class, stage.size, blocks, saving);
-    // Of what others carry for it depends how many layers fit.
-    const bool dominated =
-        stage.optimizer == OwnOptimizer::kAll &&
-        std::any_of(found.begin(), found.end(), [&](const UnitSaving& other) {
-          return other.window_layers == windows &&
-                 RecomputeSeconds(stage.device_class, stage.size, blocks, other) <= seconds;
-        });
+    // Of what others carry for it depends how many layers fit; with none made again all of its state does.
+    const bool dominated = std::any_of(found.begin(), found.end(), [&](const UnitSaving& other) {
+      return other.window_layers == windows &&
+             (stage.optimizer == OwnOptimizer::kAll || other.recompute == Recompute::kNone) &&
+             RecomputeSeconds(stage.device_class, stage.size, blocks, other) <= seconds;
+    });
     if (!dominated) found.push_back(saving);
   };
   for (BufferCounts& counts : buffers) {

@@ -126,8 +126,8 @@ class SearchTables {
     std::array<std::vector<int>, kRecomputes> fewest_layers;
     // With layers in host memory, with all of the optimizer's state whatever the stage says: what fits, with each
     // that is recomputed; the fewest windows, and as many as fit, and of as few layers as fit with these and the state that
-    // the stage says. None that takes no less time with as many windows as one before, where that is all of it. None
-    // where all fits as it is. Empty unless layers may live there.
+    // the stage says. None that takes no less time with as many windows as one before, where that is all of it or
+    // nothing is recomputed. None where all fits as it is. Empty unless layers may live there.
     std::vector<std::vector<UnitSaving>> with_windows;
     // With the fewest windows and what is recomputed with which that is least; kNever: its layers cannot live there.
     std::vector<int64_t> window_bytes;

@@ -34,6 +34,7 @@ Plan RandomPlan(uint64_t seed) {
     plan.units.push_back({.devices = {"n" + std::to_string(i) + "/cpu0"},
                           .chunks = {{first, first + 1 + static_cast<int>(random() % 10)}}});
     plan.units.back().recompute = static_cast<Recompute>(random() % kRecomputes);
+    plan.units.back().recomputed_layers = static_cast<int>(random() % 3);
     plan.units.back().sequence_parallel = random() % 2 == 0;
     plan.units.back().optimizer_weight = static_cast<int>(random() % 4);
     plan.units.back().exchange_parts = static_cast<int>(random() % 4);

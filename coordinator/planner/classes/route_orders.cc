@@ -63,6 +63,7 @@ void LeaveHostsToOthers(const PlanningProblem& whole, PlanningProblem& problem) 
 
 void TakePasses(const Unit& from, Unit& to) {
   to.chunks = from.chunks;
+  to.recomputed_layers = from.recomputed_layers;
   to.order = from.order;
   to.paces = from.paces;
 }

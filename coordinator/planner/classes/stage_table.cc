@@ -240,10 +240,15 @@ double StageTable::WaySeconds(const StageForm& stage) const {
   const int gathers = scope_.of_bounds && !stage.saving.sequence_parallel
                           ? (stage.first ? 0 : 1) + (stage.from_end > 1 ? 1 : 0)
                           : 0;
-  return PassSeconds(stage) + gathers * kind.gather_seconds[stage.size] -
-         (waits ? kind.PassesOf(stage.saving, stage.size)
-                      .layer_recompute_seconds[static_cast<int>(stage.saving.recompute)]
-                : 0);
+  return PassSeconds(stage) + gathers * kind.gather_seconds[stage.size] - (waits ? AheadSeconds(stage) : 0);
+}
+
+// Bounds count as much as any way to recompute has: what takes least altogether may be more layers of which each takes less.
+double StageTable::AheadSeconds(const StageForm& stage) const {
+  const auto& of_layer = kinds_[stage.kind].PassesOf(stage.saving, stage.size).layer_recompute_seconds;
+  const double again = of_layer[static_cast<int>(stage.saving.recompute)];
+  if (!scope_.of_bounds) return again;
+  return std::min(RecomputedLayers(stage) * again, of_layer[static_cast<int>(Recompute::kLayers)]);
 }
 
 double StageTable::BackwardSeconds(const StageForm& stage) const {

@@ -200,6 +200,8 @@ class StageTable {
   bool Fits(const StageForm& stage);
   bool HasRoomOnHost(const StageForm& stage, const RankMemory& memory) const;
   bool MayLiveOnHost(const StageForm& stage) const;
+  // Of what it recomputes, what goes on while it waits for a gradient.
+  double AheadSeconds(const StageForm& stage) const;
   // Of as few layers as fit, if it fits with all of them.
   UnitSaving WithFewestRecomputed(StageForm stage);
   // Layers that it makes again.

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "runtime/base/greatest_that.h"
 #include "runtime/base/some_names.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/gradient_slices.h"
@@ -157,27 +156,6 @@ MemorySaving SavingOf(const PlanningProblem& problem) {
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers) {
   const int64_t elements = SegmentElements(LocalModel(model, share), SegmentOfBlock(BlockOfLayer(0)));
   return {layers * elements * (2 * SizeOf(Dtype::kF32).value + kOptimizerBytes)};
-}
-
-Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan) {
-  Rank first = 0;
-  for (Unit& unit : plan.units) {
-    const Rank begin = first, end = first = first + static_cast<int>(unit.devices.size());
-    const int layers = LayersOf(unit, problem.shape.model);
-    if (unit.recompute == Recompute::kNone || layers < 2) continue;
-    unit.recomputed_layers = 0;
-    std::vector<StepProgram> programs;
-    for (Rank rank = begin; rank < end; ++rank)
-      programs.push_back(CompileStep(plan, rank, problem.shape, Purpose::kTrain));
-    const int kept = GreatestThat(0, layers - 1, [&](int keeps) {
-      return std::all_of(programs.begin(), programs.end(), [&](StepProgram& program) {
-        program.buffers.recomputed_layers = layers - keeps;
-        return Fits(MemoryOfProgram(plan, program, problem.shape), RoomOf(problem, plan, program.rank));
-      });
-    });
-    if (kept > 0) unit.recomputed_layers = layers - kept;
-  }
-  return plan;
 }
 
 std::string DescribeLimit(const DeviceRoom& room) {

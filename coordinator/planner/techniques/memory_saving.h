@@ -53,10 +53,6 @@ constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
 // all of their optimizer's state.
 Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers);
 
-// The plan with each unit that recomputes doing so of as few of its layers as fit its devices; as it is where it does not fit with
-// all of them. Every pass of the others is as long as before, or shorter. Compiles the program of each such rank.
-Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan);
-
 // "16.0 GiB", or where buffers have a limit "16.0 GiB, 4.0 GiB in one buffer".
 std::string DescribeLimit(const DeviceRoom& room);
 

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "coordinator/planner/techniques/fewest_recomputed.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/model_share.h"
@@ -97,6 +99,7 @@ Plan WithOptimizerSharesBySpeed(const PlanningProblem& problem, const Plan& plan
   const std::vector<int> weights = WeightsBySpeed(speeds, shares);
   Plan by_speed = plan;
   for (size_t u = 0; u < weights.size(); ++u) by_speed.units[u].optimizer_weight = weights[u];
+  by_speed = WithFewestRecomputed(problem, std::move(by_speed));
   if (FitsMemory(problem, by_speed)) return by_speed;
   if (RankCount(plan) > kMostLowered) return plan;
   std::vector<UnitSaving> savings;

@@ -5,7 +5,8 @@
 namespace medley {
 
 // The plan with the weights of units that hold what others hold by how fast they update it: whole numbers in about the proportion of
-// 1 / update_seconds_per_parameter of their slowest ranks, which OptimizerSharding lowers where memory asks for it. Weights of others are 1.
+// 1 / update_seconds_per_parameter of their slowest ranks, which OptimizerSharding lowers where memory asks for it. Weights of others are 1. Units
+// that recompute do so of as few layers as then fit (WithFewestRecomputed).
 // Whether steps are shorter so is for a prediction to say.
 //
 // The plan as it is: it shares no optimizer's state, or all holders of whatever is shared are about as fast; updates of some device take no

@@ -109,6 +109,13 @@ class RouteInRanges {
   std::vector<BlockSeconds> seconds_;
 };
 
+// Of a unit that has other layers than before as many keep all as did, but that some are still made again.
+void KeepAsMany(const ModelConfig& model, const Unit& before, Unit& unit) {
+  if (before.recomputed_layers == 0) return;
+  const int kept = LayersOf(before, model) - before.recomputed_layers, layers = LayersOf(unit, model);
+  unit.recomputed_layers = layers == 0 ? 0 : std::clamp(layers - kept, 1, layers);
+}
+
 }  // namespace
 
 std::optional<Plan> InRanges(const PlanningProblem& problem, const Plan& plan, int ranges, RangeOrder order) {
@@ -120,6 +127,7 @@ std::optional<Plan> InRanges(const PlanningProblem& problem, const Plan& plan, i
   for (size_t r = 0; r < plan.routes.size(); ++r) {
     if (plan.routes[r].units.size() < 2) continue;
     RouteInRanges(problem, plan, plan.routes[r], ranges, order).Write(cut, cut.routes[r]);
+    for (const UnitId u : plan.routes[r].units) KeepAsMany(problem.shape.model, plan.units[u], cut.units[u]);
     any = any || cut.routes[r].units.size() > plan.routes[r].units.size();
     for (const UnitId u : plan.routes[r].units) {
       if (cut.units[u].chunks.empty()) return std::nullopt;

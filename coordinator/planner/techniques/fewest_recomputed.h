@@ -1,0 +1,13 @@
+#pragma once
+#include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/plan/plan.h"
+
+namespace medley {
+
+// The plan with each unit that recomputes doing so of as few of its layers as fit its devices, and of all of them where not even
+// that fits, whatever it said before. What else a plan does, its schedule, its weights of the optimizer's state, its ranges, decides how
+// many these are, so that whatever changes that of a plan asks again. Compiles a program of each rank, of many of those that are alike
+// one. Pure.
+Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan);
+
+}  // namespace medley
