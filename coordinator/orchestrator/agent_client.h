@@ -58,7 +58,7 @@ class AgentClient {
                        Answered<v1::PrepareResponse> answered) = 0;
   // An agent that cannot be reached is tried again for `patience` since the first try that failed, and asked for what was not heard yet.
   // A task that is to begin does so even if nobody listens any more before its agent has heard of it, unless that takes the agent
-  // seconds.
+  // seconds, or it cannot be reached just then.
   virtual std::unique_ptr<RunningTask> Start(const std::string& agent_address,
                                              const v1::StartRequest& request, absl::Duration patience,
                                              TaskListener listener) = 0;
