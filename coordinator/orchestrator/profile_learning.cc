@@ -20,6 +20,9 @@ constexpr size_t kMostSteps = 15;
 constexpr double kWorthCorrecting = 0.02, kWorthTellingAgain = 0.01;
 // Beyond this something else was measured: a process that was stopped, a debugger.
 constexpr double kMostFactor = 5;
+// A copy is predicted by its rate alone. Of a shorter one much is its beginning, which tells nothing of the rate, and the
+// rate is that of all models on the kind.
+constexpr double kLeastCopySeconds = 1e-3;
 
 // What is learnt from. Of the other kinds a trace does not tell what they take from what they wait for: ends of
 // messages, sums and gathers wait for each other. Those that make parameters ahead have no times of their own.
@@ -47,6 +50,8 @@ std::optional<TimeClass> TimesOf(const v1::TraceInstruction& instruction) {
   if (found == by_name.end()) return std::nullopt;
   return found->second;
 }
+
+bool AreCopies(TimeClass times) { return times == TimeClass::kFetches || times == TimeClass::kStores; }
 
 // Whether what a unit of one device takes for such times is what its profile is about, and nothing beside.
 bool AreAsProfiled(const PlannedJob& planned, const Unit& unit, TimeClass times) {
@@ -129,8 +134,10 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
       if (!times) continue;
       const auto subject = device->second.find(*times);
       if (subject == device->second.end()) continue;
+      const double predicted = instruction.predicted_end_seconds() - instruction.predicted_start_seconds();
+      if (AreCopies(*times) && predicted < kLeastCopySeconds) continue;
       Sum& sum = sums[subject->second];
-      sum.predicted += instruction.predicted_end_seconds() - instruction.predicted_start_seconds();
+      sum.predicted += predicted;
       sum.measured += instruction.measured_end_seconds() - instruction.measured_start_seconds();
     }
   }

@@ -204,6 +204,28 @@ TEST_CASE("each class of times is learnt by itself, about the profile that it is
   }
 }
 
+TEST_CASE("copies of less than a millisecond teach nothing of the rate by which longer ones go") {
+  const auto learnt = [](const std::vector<Taken>& taken) {
+    ProfileLearner learner("gpt-1", Planned(), "tiny");
+    std::map<TimeClass, double> factors;
+    for (int i = 0; i < 4; ++i) {
+      v1::Trace trace;
+      AddLane("b/cpu0", taken, trace);
+      for (const auto& lesson : learner.Add(trace, 1)) factors[lesson.times] = lesson.correction.factor;
+    }
+    return factors;
+  };
+  const Taken brief_fetch = {"fetch activations", 0.0009, 4}, brief_store = {"store activations", 0.0009, 4};
+  CHECK(learnt({brief_fetch, brief_store, brief_fetch, brief_store}).empty());
+  const std::map<TimeClass, double> factors =
+      learnt({brief_fetch, {"fetch activations", 0.0011, 2}, {"store activations", 0.0011, 2}, brief_store});
+  REQUIRE(factors.size() == 2);
+  CHECK(factors.at(TimeClass::kFetches) == Approx(std::sqrt(2.0)));
+  CHECK(factors.at(TimeClass::kStores) == Approx(std::sqrt(2.0)));
+  // Other times are not predicted by a rate alone.
+  CHECK(learnt({{"update", 0.0001, 2}}).count(TimeClass::kUpdates) == 1);
+}
+
 TEST_CASE("noise does not move updates, nor does what was not measured get a factor") {
   ProfileLearner noisy("gpt-1", Planned(), "tiny");
   for (const double noise : {0.95, 1.05, 1.0, 0.94, 1.06, 1.0, 0.9, 1.1})
