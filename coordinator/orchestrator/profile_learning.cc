@@ -66,7 +66,8 @@ bool AreAsProfiled(const PlannedJob& planned, const Unit& unit, TimeClass times)
       return !unit.has_windows() && !planned.plan.post_validation;
     case TimeClass::kFetches:
     case TimeClass::kStores:
-      return true;
+      // Copies of several share the memory of their host.
+      return planned.alone_on_host.contains(unit.devices.front());
   }
   return false;
 }

@@ -12,13 +12,14 @@ namespace {
 
 constexpr const char* kCopiesShape = "another";
 
-// Each device a unit of its own; of their kinds all times were measured.
+// Each device a unit and a host of its own; of their kinds all times were measured.
 PlannedJob Planned() {
   PlannedJob planned;
   for (const auto& [device, kind] :
        {std::pair("a/cpu0", "fast"), std::pair("b/cpu0", "slow"), std::pair("c/cpu0", "fast")}) {
     planned.report.explanation.devices.push_back({.name = device, .kind = kind, .used = true});
     planned.plan.units.push_back({.devices = {device}});
+    planned.alone_on_host.insert(device);
   }
   for (const char* kind : {"fast", "slow"}) {
     for (const TimeClass times : kTimeClasses) {
@@ -262,6 +263,10 @@ TEST_CASE("times that have something else in them are left") {
         std::set<TimeClass>{TimeClass::kUpdates, TimeClass::kNorms, TimeClass::kFetches, TimeClass::kStores});
   planned.plan.units[1].window_layers = 2;
   CHECK(learnt(planned) == copies);
+  planned = Planned();
+  planned.alone_on_host.erase("b/cpu0");  // though nothing was measured of it beside others
+  CHECK(learnt(planned) == std::set<TimeClass>{TimeClass::kPasses, TimeClass::kRecomputations,
+                                               TimeClass::kUpdates, TimeClass::kNorms});
   planned = Planned();
   planned.plan.post_validation = true;
   CHECK(learnt(planned) == std::set<TimeClass>{TimeClass::kPasses, TimeClass::kRecomputations,

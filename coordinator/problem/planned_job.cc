@@ -76,6 +76,19 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
   return slowdowns;
 }
 
+// PlannedJob::alone_on_host of a checked plan.
+std::set<std::string> AloneOnHost(const PlanningProblem& problem, const Plan& plan) {
+  const std::unordered_map<std::string, int> places = DevicesByName(problem);
+  std::map<int, std::set<std::string>> by_host;
+  for (const std::string& device : DevicesOf(plan))
+    by_host[HostOf(problem, places.at(device))].insert(device);
+  std::set<std::string> alone;
+  for (const auto& [host, devices] : by_host) {
+    if (devices.size() == 1) alone.insert(*devices.begin());
+  }
+  return alone;
+}
+
 // What units store that a pinned plan leaves open: what their first device would.
 void FillActivations(const std::vector<int>& open, const PlanningProblem& problem, Plan& plan) {
   for (const int u : open) {
@@ -174,6 +187,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   report.left_out = std::move(left_out);
   planned.times_used = TimesUsed(training, cluster);
   planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
+  planned.alone_on_host = AloneOnHost(problem, planned.plan);
   return planned;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct PlannedJob {
   std::vector<TimesUse> times_used;  // of all kinds of the cluster
   // The slowdowns, by device, of devices in use that were measured together with another in use.
   std::map<std::string, PlannedSlowdown> slowdowns;
+  std::set<std::string> alone_on_host;  // devices in use of whose host no other is in use
 };
 
 // Whether a plan is held against the best plans of other kinds, which takes several times as long as planning. Not where

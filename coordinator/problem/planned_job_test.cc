@@ -110,6 +110,21 @@ TEST_CASE("a plan is chosen for its cost, under limits, and told with its price 
       PlanJob(spec, Pinned(), cluster, Comparison::kNone, {}, {}, ParetoListing::kWanted).status()));
 }
 
+TEST_CASE("it is known which devices are the only ones in use of their host") {
+  Cluster cluster = TwoNodes();
+  const auto apart = PlanJob(Spec(), Pinned(), cluster, Comparison::kNone);
+  REQUIRE(apart.status().ToString() == "OK");
+  CHECK(apart->alone_on_host == std::set<std::string>{"new/cpu0", "old/cpu0"});
+  for (ClusterNode& node : cluster.nodes) node.host = "box";
+  const auto together = PlanJob(Spec(), Pinned(), cluster, Comparison::kNone);
+  REQUIRE(together.status().ToString() == "OK");
+  CHECK(together->alone_on_host.empty());
+  const auto one = PlanJob(Spec(), {.most_devices = 1}, cluster, Comparison::kNone);
+  REQUIRE(one.status().ToString() == "OK");
+  REQUIRE(DevicesOf(one->plan).size() == 1);
+  CHECK(one->alone_on_host == std::set<std::string>{DevicesOf(one->plan)[0]});
+}
+
 LinkCost Way(double bytes_per_second) {
   return {LinkModel::Line(0, bytes_per_second), LinkModel::Line(0, bytes_per_second)};
 }
