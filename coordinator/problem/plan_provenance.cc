@@ -38,16 +38,18 @@ std::string Describe(const ModelShare& share, const ModelConfig& model) {
 }
 
 // "passes x 0.94 by job gpt-7 over 4 steps, updates x 1.41 by job gpt-7 over 4 steps"
-std::string Describe(const ProfileCorrections& corrections) {
+std::string DescribeCorrections(const std::vector<TimesUse>& uses, const std::string& device_kind) {
   std::vector<std::string> parts;
-  for (const auto& [times, correction] : corrections) {
-    parts.push_back(absl::StrFormat("%s x %.2f by job %s over %s", NameOf(times), correction.factor,
-                                    correction.job_id, Counted(correction.steps, "step")));
+  for (const TimesUse& use : uses) {
+    if (use.device_kind != device_kind || !use.correction) continue;
+    parts.push_back(absl::StrFormat("%s x %.2f by job %s over %s", NameOf(use.times), use.correction->factor,
+                                    use.correction->job_id, Counted(use.correction->steps, "step")));
   }
   return absl::StrJoin(parts, ", ");
 }
 
-ProfileUse UseOf(const DeviceProfile& profile) {
+// `times_used`: TimesUsed of the shape that the profile is of.
+ProfileUse UseOf(const DeviceProfile& profile, const std::vector<TimesUse>& times_used) {
   ProfileUse use;
   use.device_kind = profile.device_kind;
   use.measured_at_seconds = profile.measured_at_seconds;
@@ -56,7 +58,7 @@ ProfileUse UseOf(const DeviceProfile& profile) {
     use.spread = std::max(use.spread, times.spread);
     if (!times.doubt.empty()) use.doubts.push_back(times.doubt);
   }
-  use.correction = Describe(profile.corrections);
+  use.correction = DescribeCorrections(times_used, profile.device_kind);
   return use;
 }
 
@@ -70,8 +72,11 @@ std::vector<TimesUse> TimesUsed(const TrainingSpec& training, const Cluster& clu
       const bool copies = times == TimeClass::kFetches || times == TimeClass::kStores;
       const DeviceProfile* const profile = copies ? of_copies : of_shape;
       if (profile == nullptr || !Has(*profile, times)) continue;
-      uses.push_back(
-          {kind, times, profile->shape, profile->measured_at_seconds, FactorOf(profile->corrections, times)});
+      TimesUse& use = uses.emplace_back();
+      use = {kind, times, profile->shape, profile->measured_at_seconds,
+             FactorOf(profile->corrections, times)};
+      const auto own = profile->corrections.find(times);
+      if (own != profile->corrections.end()) use.correction = own->second;
     }
   }
   return uses;
@@ -111,18 +116,20 @@ void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const P
   }
   report.profiles.clear();
   report.basis = PredictionBasis::kMeasuredLayers;
-  const auto add = [&](const DeviceProfile& profile) {
-    report.profiles.push_back(UseOf(profile));
+  const auto add = [&](const DeviceProfile& profile, const std::vector<TimesUse>& times_used) {
+    report.profiles.push_back(UseOf(profile, times_used));
     if (used_kinds.contains(profile.device_kind)) report.basis = std::max(report.basis, profile.basis);
   };
+  const std::vector<TimesUse> used_of_whole = TimesUsed(training, cluster);
   for (const auto& [kind, profile] : NewestProfiles(ShapeKey(training), cluster)) {
-    if (kinds.contains(kind)) add(*profile);
+    if (kinds.contains(kind)) add(*profile, used_of_whole);
   }
   for (const auto& [kind, share] : shared) {
-    const auto profiles = NewestProfiles(ShapeKey(WithShare(training, share)), cluster);
+    const TrainingSpec of_share = WithShare(training, share);
+    const auto profiles = NewestProfiles(ShapeKey(of_share), cluster);
     const auto profile = profiles.find(kind);
     if (profile == profiles.end()) continue;
-    add(*profile->second);
+    add(*profile->second, TimesUsed(of_share, cluster));
     report.profiles.back().share = Describe(share, model);
   }
 }

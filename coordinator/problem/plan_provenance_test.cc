@@ -71,11 +71,49 @@ TEST_CASE("what a profile's times are worth, and what jobs changed of it, is sai
   CHECK(report.profiles[0].doubts == std::vector<std::string>{"a layer is too slow"});
   CHECK(report.profiles[0].correction.empty());
 
+  profile.update_seconds_per_parameter = 1e-9;
   profile.corrections[TimeClass::kPasses] = {.factor = 0.9401, .steps = 4, .job_id = "gpt-7"};
   profile.corrections[TimeClass::kUpdates] = {.factor = 1.5, .steps = 15, .job_id = "gpt-8"};
   AddProvenance(Training(), cluster, Plan{}, report);
   CHECK(report.profiles[0].correction ==
         "passes x 0.94 by job gpt-7 over 4 steps, updates x 1.50 by job gpt-8 over 15 steps");
+}
+
+TEST_CASE("corrections of copies are told of the profile that copies are planned by, and of no other") {
+  TrainingSpec training = Training();
+  Plan plan;
+  SECTION("with whole blocks") {}
+  SECTION("with shares of them") {
+    training.shape.model.feed_forward = 32;
+    training.shape.model.vocabulary = 64;
+    plan.units = {{.devices = {"a/cpu0", "a/gpu0"}, .chunks = {{0, 4}}}};
+    plan.routes = {{.units = {0}, .micro_batches = 1, .micro_batch_sequences = 1}};
+  }
+  const ModelConfig& model = training.shape.model;
+  const std::string shape =
+      plan.units.empty() ? ShapeKey(training)
+                         : ShapeKey(WithShare(training, AtOrigin(ShareOf(plan, RankCount(plan) - 1, model))));
+  Cluster cluster = OneNode();
+  AddProfile(cluster, "gpu", shape, 5, "measured");
+  AddProfile(cluster, "gpu", "another", 6, "measured with another model");
+  AddProfile(cluster, "cpu", "another", 7, "another kind");
+  for (DeviceProfile& profile : cluster.profiles) {
+    profile.times = {{.micro_batch_sequences = 1}};
+    profile.fetch_bytes_per_second = profile.store_bytes_per_second = 1e9;
+  }
+  cluster.profiles[0].corrections[TimeClass::kPasses] = {.factor = 0.9, .steps = 4, .job_id = "gpt-1"};
+  cluster.profiles[0].corrections[TimeClass::kFetches] = {.factor = 1.3, .steps = 4, .job_id = "gpt-1"};
+  cluster.profiles[1].corrections[TimeClass::kPasses] = {.factor = 1.1, .steps = 4, .job_id = "gpt-2"};
+  cluster.profiles[1].corrections[TimeClass::kStores] = {.factor = 1.4, .steps = 4, .job_id = "gpt-2"};
+  cluster.profiles[2].corrections[TimeClass::kStores] = {.factor = 2, .steps = 4, .job_id = "gpt-3"};
+  PlanReport report;
+  AddDevice(report, "a/gpu0", "gpu", true);
+  AddProvenance(training, cluster, plan, report);
+  REQUIRE(report.profiles.size() == 1);
+  CHECK(report.profiles[0].measured_at_seconds == 5);
+  CHECK(report.profiles[0].share.empty() == plan.units.empty());
+  CHECK(report.profiles[0].correction ==
+        "passes x 0.90 by job gpt-1 over 4 steps, stores x 1.40 by job gpt-2 over 4 steps");
 }
 
 TEST_CASE("which profile the times of each class are from is known, and what they are multiplied by") {
@@ -93,10 +131,10 @@ TEST_CASE("which profile the times of each class are from is known, and what the
   of_shape.corrections[TimeClass::kPasses] = {.factor = 0.5};
   of_copies.corrections[TimeClass::kStores] = {.factor = 3};
   // Nothing was measured of norms and of recomputing.
-  std::vector<TimesUse> expected = {{"gpu", TimeClass::kPasses, shape, 5, 0.5},
+  std::vector<TimesUse> expected = {{"gpu", TimeClass::kPasses, shape, 5, 0.5, {{.factor = 0.5}}},
                                     {"gpu", TimeClass::kUpdates, shape, 5, 1},
                                     {"gpu", TimeClass::kFetches, "another", 6, 1},
-                                    {"gpu", TimeClass::kStores, "another", 6, 3}};
+                                    {"gpu", TimeClass::kStores, "another", 6, 3, {{.factor = 3}}}};
   CHECK(TimesUsed(Training(), cluster) == expected);
 
   PassTimes& layer = of_shape.times[0].blocks.layer;
@@ -105,6 +143,7 @@ TEST_CASE("which profile the times of each class are from is known, and what the
   CHECK(TimesUsed(Training(), cluster) == expected);
   of_shape.corrections[TimeClass::kRecomputations] = {.factor = 0.7};
   expected[1].factor = 0.7;
+  expected[1].correction = {{.factor = 0.7}};
   CHECK(TimesUsed(Training(), cluster) == expected);
 }
 

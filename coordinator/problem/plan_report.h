@@ -21,8 +21,9 @@ struct ProfileUse {
   std::string provenance;           // on and with what, for people
   double spread = 0;                // ProfiledTimes::spread, the widest of its times
   std::vector<std::string> doubts;  // of its times, each a sentence
-  std::string
-      correction;  // what running jobs changed of it, for people: "passes x 0.94 by job ..."; empty: nothing
+  // What running jobs changed of the times that are planned with, those of copies from the profile that these are of, for
+  // people: "passes x 0.94 by job ..."; empty: nothing.
+  std::string correction;
 };
 
 // A device that the job may use and that was not planned with.
