@@ -78,13 +78,17 @@ ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, co
     : job_id_(std::move(job_id)) {
   std::map<std::string, SubjectsByTimes> of_kinds;
   for (const TimesUse& use : planned.times_used) {
-    of_kinds[use.device_kind][use.times] = subjects_.size();
+    SubjectsByTimes& of_kind = of_kinds[use.device_kind];
+    of_kind[use.times] = subjects_.size();
     Subject& subject = subjects_.emplace_back();
     subject.lesson.times = use.times;
     subject.lesson.device_kind = use.device_kind;
     subject.lesson.shape = use.shape;
     subject.lesson.measured_at_seconds = use.measured_at_seconds;
     subject.planned_factor = use.factor;
+    const auto passes = of_kind.find(TimeClass::kPasses);
+    if (use.times == TimeClass::kRecomputations && !use.correction && passes != of_kind.end())
+      subject.goes_by = passes->second;
   }
   std::map<std::string, const Unit*> units;  // of one device; times of others are of their shares
   for (const Unit& unit : planned.plan.units) {
@@ -170,11 +174,14 @@ std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(Subject& subject)
   // taken for the truth.
   const double steps = static_cast<double>(subject.ratios.size());
   const double shown = std::pow(median, steps / (steps + kStepsOfBelief));
-  const double factor = std::max(subject.planned_factor * shown, subject.least_factor);
+  double factor = std::max(subject.planned_factor * shown, subject.least_factor);
   if (factor > kMostFactor || factor < 1 / kMostFactor) return std::nullopt;
   const bool told = subject.told_factor > 0;
   const double news = std::abs(factor / (told ? subject.told_factor : subject.planned_factor) - 1);
-  if (news <= std::max(told ? kWorthTellingAgain : kWorthCorrecting, spread)) return std::nullopt;
+  if (news <= std::max(told ? kWorthTellingAgain : kWorthCorrecting, spread)) {
+    if (told || !subject.goes_by || subjects_[*subject.goes_by].told_factor == 0) return std::nullopt;
+    factor = subject.planned_factor;
+  }
   subject.told_factor = factor;
   Lesson lesson = subject.lesson;
   lesson.correction.factor = factor;

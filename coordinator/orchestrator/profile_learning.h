@@ -32,16 +32,19 @@ class ProfileLearner {
   // Takes in a step. A lesson comes once the median of four steps or more is further from what was planned
   // with than 2 %, and than two thirds of the steps are from it; and again when it has moved from the last
   // lesson by more than 1 %, and than that. What was planned with counts like four steps of its own.
+  // Recomputations without a factor of their own, which plans to come would make with that of passes, are told once
+  // passes are, however near they are to what was planned with.
   // Pure but for what it remembers. `now_seconds`: unix.
   std::vector<Lesson> Add(const v1::Trace& trace, double now_seconds);
 
  private:
   struct Subject {
-    Lesson lesson;               // without its correction
-    double planned_factor = 1;   // correction that the prediction was made with
-    double least_factor = 0;     // nothing below it is believed
-    std::vector<double> ratios;  // measured / predicted, of each step
-    double told_factor = 0;      // the last lesson's; 0: none yet
+    Lesson lesson;                  // without its correction
+    double planned_factor = 1;      // correction that the prediction was made with
+    double least_factor = 0;        // nothing below it is believed
+    std::vector<double> ratios;     // measured / predicted, of each step
+    double told_factor = 0;         // the last lesson's; 0: none yet
+    std::optional<size_t> goes_by;  // another subject whose factor is this one's until it has its own
   };
   using SubjectsByTimes = std::map<TimeClass, size_t>;
   // Those of a device that is slowed down by others of its host.

@@ -196,6 +196,12 @@ TEST_CASE("each class of times is learnt by itself, about the profile that it is
     ProfileLearner learner("gpt-1", Planned(), "tiny");
     std::vector<ProfileLearner::Lesson> lessons;
     for (int i = 0; i < 4; ++i) lessons = learner.Add(WholeStep("b/cpu0", {{slow, 2}}), 1);
+    if (slow == TimeClass::kPasses) {
+      REQUIRE(lessons.size() == 2);
+      CHECK(lessons[1].times == TimeClass::kRecomputations);
+      CHECK(lessons[1].correction.factor == 1);
+      lessons.pop_back();
+    }
     REQUIRE(lessons.size() == 1);
     CHECK(lessons[0].times == slow);
     CHECK(lessons[0].device_kind == "slow");
@@ -203,6 +209,36 @@ TEST_CASE("each class of times is learnt by itself, about the profile that it is
           (slow == TimeClass::kFetches || slow == TimeClass::kStores ? kCopiesShape : "tiny"));
     CHECK(lessons[0].correction.factor == Approx(std::sqrt(2.0)));
   }
+}
+
+TEST_CASE(
+    "recomputations that are as planned are told once passes are, lest they go by the factor of those") {
+  const bool own = GENERATE(false, true);
+  const double planned_factor = GENERATE(1.0, 1.1);
+  CAPTURE(own, planned_factor);
+  PlannedJob planned = Planned();
+  SetFactor(planned, "slow", TimeClass::kRecomputations, planned_factor);
+  for (TimesUse& use : planned.times_used) {
+    if (own && use.times == TimeClass::kRecomputations) use.correction = {{.factor = planned_factor}};
+  }
+  ProfileLearner learner("gpt-1", planned, "tiny");
+  std::map<TimeClass, std::vector<double>> told;
+  for (int i = 0; i < 8; ++i) {
+    const double passes = i < 4 ? 1 : 2;  // at first nothing is worth telling
+    for (const auto& lesson : learner.Add(WholeStep("b/cpu0", {{TimeClass::kPasses, passes}}), 1)) {
+      told[lesson.times].push_back(lesson.correction.factor);
+      CHECK(lesson.device_kind == "slow");
+    }
+    if (i == 3) CHECK(told.empty());
+  }
+  for (int i = 0; i < 15; ++i) {
+    for (const auto& lesson : learner.Add(WholeStep("b/cpu0", {{TimeClass::kPasses, 2}}), 1))
+      told[lesson.times].push_back(lesson.correction.factor);
+  }
+  CHECK_FALSE(told[TimeClass::kPasses].empty());
+  // Those with a factor of their own keep it.
+  CHECK(told[TimeClass::kRecomputations] ==
+        (own ? std::vector<double>() : std::vector<double>{planned_factor}));
 }
 
 TEST_CASE("copies of less than a millisecond teach nothing of the rate by which longer ones go") {
