@@ -68,7 +68,10 @@ std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocatio
     return absl::StrCat(device.device.kind, " on cores ", absl::StrJoin(cores, ","));
   };
   const auto [first, second] = std::minmax({end(a), end(b)});  // copies: the ends are temporaries
+  // Of what was measured before a rack had a name nobody knows whether it joins two racks, so links inside one are not like it.
+  const bool inside_rack = level == LinkLevel::kSite && !a.rack.empty();
   const char* const joined = level == LinkLevel::kNode    ? "inside a machine: "
+                             : inside_rack                ? "inside a rack: "
                              : level == LinkLevel::kRacks ? "between racks: "
                                                           : "between machines: ";
   return absl::StrCat(joined, first, " - ", second).substr(0, kLongestClass);

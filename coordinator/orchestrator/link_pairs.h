@@ -32,8 +32,8 @@ std::string MachineOf(const ClusterDeviceLocation& device);
 // Links of one class are expected to be alike although they join other nodes: where there are many, a few are measured
 // for all (link_samples.h).
 //
-// Between two machines: devices of the same two kinds, in the same two networks and at the same two sites, in one rack or in any two of a
-// site. On one machine: devices of the same two kinds, those on a CPU's cores also of the same cores.
+// Between two machines: devices of the same two kinds, in the same two networks and at the same two sites; within a site those inside any
+// one rack, those between any two racks, and those of nodes whose racks have no names. On one machine: devices of the same two kinds, those on a CPU's cores also of the same cores.
 //
 // Symmetric, for people, at most 1024 characters.
 std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);

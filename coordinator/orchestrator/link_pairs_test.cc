@@ -76,7 +76,16 @@ TEST_CASE(
   CHECK(EndOfClass(a) != EndOfClass(b));
   a.rack = "r2";
   CHECK(LinkClass(a, b) == "between racks: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at north h100");
-  a.rack = b.rack = "";
+  // Inside whichever rack; what was measured while racks had no names is of neither class.
+  b.rack = "r2";
+  CHECK(LinkClass(a, b) == "inside a rack: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at north h100");
+  const std::string inside = LinkClass(a, b);
+  a.rack = b.rack = "r1";
+  CHECK(LinkClass(a, b) == inside);
+  c.rack = "r1";  // of another site
+  CHECK(LinkClass(a, c) == "between machines: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at south h100");
+  a.rack = b.rack = c.rack = "";
+  CHECK(LinkClass(a, b) == "between machines: 10.1.2.0/24 at north h100 - 10.1.2.0/24 at north h100");
   CHECK(LinkClass(a, c) == LinkClass(c, b));
   CHECK(LinkClass(a, c) != LinkClass(a, b));
 }

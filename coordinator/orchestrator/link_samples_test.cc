@@ -196,6 +196,31 @@ TEST_CASE("links within sites and between them are measured apart, though all ar
   CHECK(wrong == 0);
 }
 
+// How many pairs are taken to have links of another speed.
+int CountWrong(const LinkTable& table, const std::vector<ClusterDeviceLocation>& devices,
+               const Speed& speed) {
+  int wrong = 0;
+  table.ForEachPlaceAmong(devices, [&](int first, int second, const v1::LinkProfile& link) {
+    if (link.bytes_per_second() != speed(first, second)) ++wrong;
+    return true;
+  });
+  return wrong;
+}
+
+TEST_CASE("what was measured before racks were named does not stand for links inside them") {
+  std::vector<ClusterDeviceLocation> devices = Machines(40);
+  LinkTable table({});
+  // All of them happened to join what are two racks.
+  const int before = MeasureAll(
+      devices, [](int, int) { return 1e8; }, table);
+  CHECK(before == LinkTable::kFewestSamples);
+  for (int d = 0; d < 40; ++d) devices[d].rack = d < 20 ? "r1" : "r2";
+  const Speed speed = [](int a, int b) { return a / 20 == b / 20 ? 1e10 : 1e8; };
+  CHECK(MeasureAll(devices, speed, table) == 2 * LinkTable::kFewestSamples);
+  // Those that were measured themselves aside.
+  CHECK(CountWrong(table, devices, speed) <= before);
+}
+
 TEST_CASE("what is taken for others says so, with how many were measured; the middle one stands for them") {
   const auto devices = Machines(12);
   LinkTable table({});
