@@ -19,12 +19,6 @@ constexpr size_t kLongestClass = 1024;
 
 bool IsOnCores(const ClusterDeviceLocation& device) { return !device.device.description.cores.empty(); }
 
-// All that the class of a link says of one end, for which racks count only as the same or not.
-std::string EndAtSite(const ClusterDeviceLocation& device) {
-  return absl::StrCat(NetworkOf(device.agent_address), device.site.empty() ? "" : " at ", device.site, " ",
-                      device.device.kind);
-}
-
 }  // namespace
 
 std::string MachineOf(const ClusterDeviceLocation& device) {
@@ -55,15 +49,20 @@ std::string NetworkOf(const std::string& agent_address) {
   return dot == absl::string_view::npos ? "" : std::string(host.substr(dot + 1));
 }
 
+std::string EndBesidesRack(const ClusterDeviceLocation& device) {
+  return absl::StrCat(NetworkOf(device.agent_address), device.site.empty() ? "" : " at ", device.site, " ",
+                      device.device.kind);
+}
+
 std::string EndOfClass(const ClusterDeviceLocation& device) {
-  return absl::StrCat(EndAtSite(device), device.rack.empty() ? "" : " in rack ", device.rack);
+  return absl::StrCat(EndBesidesRack(device), device.rack.empty() ? "" : " in rack ", device.rack);
 }
 
 std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
   const LinkLevel level = LevelBetween(MachineOf(a) == MachineOf(b), a, b);
   const auto end = [&](const ClusterDeviceLocation& device) {
     const std::vector<int>& cores = device.device.description.cores;
-    if (level != LinkLevel::kNode) return EndAtSite(device);
+    if (level != LinkLevel::kNode) return EndBesidesRack(device);
     if (cores.empty()) return device.device.kind;
     return absl::StrCat(device.device.kind, " on cores ", absl::StrJoin(cores, ","));
   };

@@ -38,8 +38,10 @@ std::string MachineOf(const ClusterDeviceLocation& device);
 // Symmetric, for people, at most 1024 characters.
 std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
 
-// What decides of a device which classes its links to other machines are of: its network, its node's site and rack, and its kind.
+// What decides of a device which classes its links to other machines are of: its network, its node's site and rack, and its kind. Racks
+// count only as the same or not, so the class of a link says all but these.
 std::string EndOfClass(const ClusterDeviceLocation& device);
+std::string EndBesidesRack(const ClusterDeviceLocation& device);
 
 // The network of a node, by what its agent's address ("host:port") says: the first 24 bits of an IPv4 address, the first
 // 64 of an IPv6 address, a name's domain. Empty: a name without a domain.

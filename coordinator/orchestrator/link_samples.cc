@@ -43,21 +43,24 @@ void AddInside(const std::vector<ClusterDeviceLocation>& devices, Candidates& ca
   for (auto& [link_class, pairs] : candidates) Mix(pairs);
 }
 
-// Pairs of two of `ends`, neighbours first: the first half of them has no end in common.
-template <typename Add>
-void PairWithin(const std::vector<int>& ends, const Add& add) {
+// Pairs of two of `ends`, each once, neighbours first: the first half of them has no end in common.
+template <typename End, typename Add>
+void PairWithin(std::vector<End>& ends, const Add& add) {
   const size_t count = ends.size();
   for (size_t apart = 1; apart <= count / 2; ++apart) {
+    const size_t firsts = 2 * apart == count ? apart : count;  // halfway round each pair would come twice
     for (const size_t parity : {0, 1}) {
-      for (size_t i = parity; i < count; i += 2) {
+      for (size_t i = parity; i < firsts; i += 2) {
         if (!add(ends[i], ends[(i + apart) % count])) return;
       }
     }
   }
 }
 
-template <typename Add>
-void PairAcross(const std::vector<int>& many, const std::vector<int>& few, const Add& add) {
+// Pairs of one of `a` and one of `b`, each once.
+template <typename End, typename Add>
+void PairAcross(std::vector<End>& a, std::vector<End>& b, const Add& add) {
+  auto &many = a.size() < b.size() ? b : a, &few = a.size() < b.size() ? a : b;
   for (size_t apart = 0; apart < few.size(); ++apart) {
     for (size_t i = 0; i < many.size(); ++i) {
       if (!add(many[i], few[(i + apart) % few.size()])) return;
@@ -65,42 +68,117 @@ void PairAcross(const std::vector<int>& many, const std::vector<int>& few, const
   }
 }
 
-// Links between machines. Kinds are of nodes and kinds of devices, so the first device of each kind on a node stands
-// for the others.
-void AddBetween(const std::vector<ClusterDeviceLocation>& devices, Candidates& candidates) {
+// Devices whose links are of the same classes but for their racks.
+struct AlikeEnds {
+  std::vector<std::vector<int>> racks;  // the members of each, or of none that is named, in mixed order
+  std::string site;
+  std::map<std::string, size_t> rack_by_name;
+};
+
+// By EndBesidesRack. Kinds are of nodes and kinds of devices, so the first device of each kind on a node stands for the
+// others.
+std::map<std::string, AlikeEnds> EndsOf(const std::vector<ClusterDeviceLocation>& devices) {
   std::set<std::pair<std::string, std::string>> seen;
-  std::map<std::string, std::vector<int>> ends;  // by EndOfClass
+  std::map<std::string, std::map<std::string, std::vector<int>>> members;  // by end, and rack
   for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
     const ClusterDeviceLocation& device = devices[d];
     if (!seen.emplace(device.node, device.device.kind).second) continue;
-    ends[EndOfClass(device)].push_back(d);
+    members[EndBesidesRack(device)][device.rack].push_back(d);
   }
-  for (auto& [alike, members] : ends) Mix(members);
-  for (auto first = ends.begin(); first != ends.end(); ++first) {
-    for (auto second = first; second != ends.end(); ++second) {
-      std::vector<DevicePair> pairs;
-      std::set<std::pair<int, int>> taken;
-      const auto add = [&](int a, int b) {
-        const DevicePair pair = InOrder(a, b);
-        if (MachineOf(devices[a]) != MachineOf(devices[b]) && taken.emplace(pair.first, pair.second).second)
-          pairs.push_back(pair);
-        return pairs.size() < kMostCandidates;
-      };
-      const auto& [few, many] = std::minmax(
-          first->second, second->second,
-          [](const std::vector<int>& a, const std::vector<int>& b) { return a.size() < b.size(); });
-      if (first == second) {
-        PairWithin(first->second, add);
-      } else {
-        PairAcross(many, few, add);
-      }
-      if (pairs.empty()) continue;
-      std::vector<DevicePair>& of_class =
-          candidates[LinkClass(devices[pairs.front().first], devices[pairs.front().second])];
-      of_class.insert(of_class.end(), pairs.begin(), pairs.end());
+  std::map<std::string, AlikeEnds> ends;
+  for (auto& [alike, racks] : members) {
+    AlikeEnds& of = ends[alike];
+    of.site = devices[racks.begin()->second.front()].site;
+    std::vector<std::string> names;
+    for (const auto& [name, in_rack] : racks) names.push_back(name);
+    Mix(names);
+    for (const std::string& name : names) {
+      of.rack_by_name.emplace(name, of.racks.size());
+      Mix(of.racks.emplace_back(std::move(racks.at(name))));
     }
   }
+  return ends;
 }
+
+// Links between machines. Of a class those of each two racks take turns, as far as candidates are wanted.
+class BetweenMachines {
+ public:
+  BetweenMachines(const std::vector<ClusterDeviceLocation>& devices, Candidates& candidates)
+      : devices_(devices), candidates_(candidates), ends_(EndsOf(devices)) {}
+
+  void Add() {
+    for (auto first = ends_.begin(); first != ends_.end(); ++first) {
+      for (auto second = first; second != ends_.end(); ++second) {
+        AlikeEnds &a = first->second, &b = second->second;
+        if (a.site == b.site) PairInside(a, b);
+        PairRacks(a, b);
+        for (const auto& [link_class, of_racks] : pairs_of_racks_)
+          TakeTurns(of_racks, candidates_[link_class]);
+        pairs_of_racks_.clear();
+      }
+    }
+  }
+
+ private:
+  using Pairs = std::vector<DevicePair>;
+
+  // Each rack that both have.
+  void PairInside(AlikeEnds& a, AlikeEnds& b) {
+    for (const auto& [name, number] : a.rack_by_name) {
+      const auto other = b.rack_by_name.find(name);
+      if (other != b.rack_by_name.end()) AddRacks(a.racks[number], b.racks[other->second]);
+    }
+  }
+
+  // Any two racks, as many as are wanted.
+  void PairRacks(AlikeEnds& a, AlikeEnds& b) {
+    size_t found = 0;
+    const auto add = [&](std::vector<int>& of_a, std::vector<int>& of_b) {
+      const ClusterDeviceLocation &one = devices_[of_a.front()], &other = devices_[of_b.front()];
+      if (one.site != other.site || one.rack != other.rack) found += AddRacks(of_a, of_b) ? 1 : 0;
+      return found < kMostCandidates;
+    };
+    if (&a == &b) {
+      PairWithin(a.racks, add);
+    } else {
+      PairAcross(a.racks, b.racks, add);
+    }
+  }
+
+  // Whether there are any.
+  bool AddRacks(std::vector<int>& a, std::vector<int>& b) {
+    Pairs pairs;
+    const auto add = [&](int one, int other) {
+      if (MachineOf(devices_[one]) != MachineOf(devices_[other])) pairs.push_back(InOrder(one, other));
+      return pairs.size() < kMostCandidates;
+    };
+    if (&a == &b) {
+      PairWithin(a, add);
+    } else {
+      PairAcross(a, b, add);
+      // The next two racks begin with other nodes.
+      for (std::vector<int>* rack : {&a, &b}) std::rotate(rack->begin(), rack->begin() + 1, rack->end());
+    }
+    if (pairs.empty()) return false;
+    const DevicePair& first = pairs.front();
+    pairs_of_racks_[LinkClass(devices_[first.first], devices_[first.second])].push_back(std::move(pairs));
+    return true;
+  }
+
+  static void TakeTurns(const std::vector<Pairs>& of_racks, Pairs& of_class) {
+    for (size_t turn = 0; turn < kMostCandidates; ++turn) {
+      for (const Pairs& pairs : of_racks) {
+        if (of_class.size() == kMostCandidates) return;
+        if (turn < pairs.size()) of_class.push_back(pairs[turn]);
+      }
+    }
+  }
+
+  const std::vector<ClusterDeviceLocation>& devices_;
+  Candidates& candidates_;
+  std::map<std::string, AlikeEnds> ends_;
+  std::map<std::string, std::vector<Pairs>> pairs_of_racks_;  // by class
+};
 
 // How many of a class with more than kMeasuredEach kinds are to be measured in all.
 int WantedOf(const LinkTable::Samples& samples) {
@@ -116,7 +194,7 @@ std::vector<DevicePair> PairsToMeasure(const std::vector<ClusterDeviceLocation>&
                                        const LinkTable& known) {
   Candidates candidates;
   AddInside(devices, candidates);
-  AddBetween(devices, candidates);
+  BetweenMachines(devices, candidates).Add();
   std::vector<DevicePair> wanted;
   for (auto& [link_class, pairs] : candidates) {
     const LinkTable::Samples samples = known.SamplesOf(link_class);

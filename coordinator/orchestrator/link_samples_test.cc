@@ -6,6 +6,8 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -205,6 +207,54 @@ int CountWrong(const LinkTable& table, const std::vector<ClusterDeviceLocation>&
     return true;
   });
   return wrong;
+}
+
+// In racks of so many neighbours.
+std::vector<ClusterDeviceLocation> InRacks(std::vector<ClusterDeviceLocation> devices, int in_rack) {
+  for (size_t d = 0; d < devices.size(); ++d) devices[d].rack = absl::StrCat("r", d / in_rack);
+  return devices;
+}
+
+TEST_CASE("samples are spread over racks, and over their nodes, however many there are") {
+  const auto [count, in_rack] = GENERATE(std::pair(128, 8), std::pair(64, 16), std::pair(2000, 20));
+  CAPTURE(count, in_rack);
+  const size_t racks = count / in_rack;
+  const std::vector<ClusterDeviceLocation> devices = InRacks(Machines(count), in_rack);
+  std::map<bool, std::set<std::string>> sampled;  // racks, by whether a link is inside one
+  std::map<bool, std::set<int>> ends;
+  const std::vector<DevicePair> pairs = PairsToMeasure(devices, LinkTable({}));
+  for (const DevicePair& pair : pairs) {
+    const bool inside = devices[pair.first].rack == devices[pair.second].rack;
+    for (const int d : {pair.first, pair.second}) {
+      sampled[inside].insert(devices[d].rack);
+      ends[inside].insert(d);
+    }
+  }
+  CHECK(pairs.size() == 2 * LinkTable::kFewestSamples);
+  CHECK(sampled[true].size() == std::min<size_t>(racks, LinkTable::kFewestSamples));
+  CHECK(sampled[false].size() == std::min<size_t>(racks, 2 * LinkTable::kFewestSamples));
+  for (const bool inside : {true, false}) CHECK(ends[inside].size() == 2 * LinkTable::kFewestSamples);
+}
+
+TEST_CASE(
+    "of racks of two kinds at two sites each class is measured, and one slow rack slows no others down") {
+  std::vector<ClusterDeviceLocation> devices = InRacks(Machines(160), 8);
+  for (int d = 0; d < 160; ++d) {
+    devices[d].site = d < 80 ? "north" : "south";
+    devices[d].device.kind = d % 2 == 0 ? "h100" : "a100";
+  }
+  const Speed alike = [](int a, int b) { return a / 80 != b / 80 ? 1e8 : a / 8 != b / 8 ? 1e9 : 1e10; };
+  LinkTable table({});
+  // Three pairs of kinds inside racks and between racks of either site, and two kinds here and there.
+  CHECK(MeasureAll(devices, alike, table) == (2 * (3 + 3) + 4) * LinkTable::kFewestSamples);
+  CHECK(CountWrong(table, devices, alike) == 0);
+  const Speed with_slow = [&](int a, int b) {
+    return (a / 8 == 0) != (b / 8 == 0) ? 1e6 : alike(a, b);  // the uplink of the first by name
+  };
+  LinkTable of_slow({});
+  MeasureAll(devices, with_slow, of_slow);
+  std::vector<ClusterDeviceLocation> others(devices.begin() + 8, devices.end());
+  CHECK(CountWrong(of_slow, others, [&](int a, int b) { return alike(a + 8, b + 8); }) == 0);
 }
 
 TEST_CASE("what was measured before racks were named does not stand for links inside them") {
