@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "coordinator/predictor/cost_model.h"
@@ -46,6 +47,12 @@ SharedWays::SharedWays(const PlanningProblem& problem) {
     }
   }
   if (count() == 0) return;
+  std::map<int, std::set<int>> racks_of_site;
+  for (const End& end : ends_) racks_of_site[end.places[WayLevel::kSite]].insert(end.places[WayLevel::kRack]);
+  // What leaves the only rack of a site leaves the site, by whose way it is told already.
+  const auto has_way = [&](const ByLevel<int>& places, WayLevel level) {
+    return level != WayLevel::kRack || racks_of_site[places[WayLevel::kSite]].size() > 1;
+  };
   const auto raise = [](Rate& rate, double sending, double summing) {
     rate.sending_bytes_per_second = std::max(rate.sending_bytes_per_second, sending);
     rate.summing_bytes_per_second = std::max(rate.summing_bytes_per_second, summing);
@@ -58,8 +65,10 @@ SharedWays::SharedWays(const PlanningProblem& problem) {
     const ByLevel<int>&a = ends_[kind.a].places, &b = ends_[kind.b].places;
     for (const int d : {kind.a, kind.b}) {
       raise(fastest[problem.links.EndOf(d)], sending, summing);
+      const ByLevel<int>& places = ends_[d].places;
       for (const WayLevel level : {WayLevel::kRack, WayLevel::kSite}) {
-        if (a[level] != b[level]) raise(rates_[level][ends_[d].places[level]], sending, summing);
+        if (a[level] != b[level] && has_way(places, level))
+          raise(rates_[level][places[level]], sending, summing);
       }
     }
   }
@@ -143,6 +152,7 @@ void SharedWays::AddSum(absl::Span<const int> devices, double bytes, double seco
     if (members < 2) continue;
     for (const int place : places) {
       const int64_t part = PartOfSum(BytesPerSecondOf(level, place), members, bytes, seconds);
+      if (part == 0) continue;
       for (const bool in : {false, true}) parts.push_back({WayOf(level, place, in), part});
     }
   }

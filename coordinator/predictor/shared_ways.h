@@ -47,7 +47,8 @@ struct MessagesAtOnce {
 // down alike: of sums that take half of a host's cards by themselves two go side by side as fast as one, and three two thirds as fast.
 //
 // A card carries as many bytes a second as the fastest link from its host to another one, the way from a rack or a site as many as the
-// fastest link from there to another one. What goes between sites leaves a rack, too, and takes both ways. A message takes what its link
+// fastest link from there to another one. What goes between sites leaves a rack, too, and takes both ways; a site's only rack has none of its
+// own, though it counts among those that a vector is summed over. A message takes what its link
 // carries. All of a vector that is summed over H hosts comes into each of them and leaves it 2 (H - 1) / H times, as in a ring, and
 // likewise of racks and sites.
 class SharedWays {
@@ -74,7 +75,7 @@ class SharedWays {
     for (const WayLevel inner : kWayLevels) place += inner < level ? places(inner) : 0;
     return 2 * place + (in ? 1 : 0);
   }
-  // Each way, of sums.
+  // Each way, of sums; 0: there is none.
   double BytesPerSecondOf(WayLevel level, int place) const {
     return rates_[level][place].summing_bytes_per_second;
   }

@@ -170,6 +170,75 @@ TEST_CASE("two pipelines over one rack's way take longer than over two, also fro
   CHECK(SharedWays(problem).places(WayLevel::kRack) == 0);
 }
 
+// Two hosts at either of two sites, which a slow line joins, with cards enough; at the first, racks as given.
+PlanningProblem TwoSites(int first_rack, int second_rack) {
+  PlanningProblem problem = TwoHosts(2);
+  const std::vector<DeviceCost> of_two_hosts = problem.devices;
+  std::vector<int> sites, hosts;
+  for (int site = 0; site < 2; ++site) {
+    for (int d = 0; d < 4; ++d) {
+      DeviceCost device = of_two_hosts[d];
+      device.name = absl::StrCat("d", 4 * site + d);
+      device.processor = 4 * site + d;
+      device.host = 2 * site + d / 2;
+      device.site = site;
+      device.rack = site == 1 ? 0 : d < 2 ? first_rack : second_rack;
+      problem.devices.push_back(device);
+      sites.push_back(site);
+      hosts.push_back(device.host);
+    }
+  }
+  problem.devices.erase(problem.devices.begin(), problem.devices.begin() + 4);
+  problem.links = DeviceLinks(sites, hosts, 2);
+  const LinkModel within = LinkModel::Line(0, 1e13), between = LinkModel::Line(5e-4, kBytesPerSecond);
+  for (const int site : {0, 1}) {
+    problem.links.SetWithinHosts(site, site, {within, within});
+    problem.links.SetBetweenHosts(site, site, {within, within});
+  }
+  problem.links.SetBetweenHosts(0, 1, {between, between});
+  return problem;
+}
+
+TEST_CASE("racks named at one site make sums no dearer for another that has one") {
+  const auto slowdown = [](const PlanningProblem& problem) {
+    const SharedWays ways(problem);
+    // Two sums over devices of all hosts, each of which takes three quarters of the line by itself.
+    WaysWanted wanted(ways.count());
+    std::vector<WayPart> sum;
+    ways.AddSum(std::vector<int>{0, 2, 4, 6}, kBytesPerSecond, 4.0 / 3, sum);
+    for (int i = 0; i < 2; ++i) wanted.Change(sum, 1);
+    return wanted.Slowdown(sum);
+  };
+  const PlanningProblem unnamed = TwoSites(0, 0), named = TwoSites(0, 1);
+  REQUIRE(SharedWays(named).places(WayLevel::kRack) == 3);
+  CHECK(slowdown(unnamed) == Approx(1.5));
+  CHECK(slowdown(named) == slowdown(unnamed));
+  // The one rack of the other site is among those that sums are over, and the ways of the two are taken.
+  const SharedWays ways(named);
+  const int first = ways.PlaceOf(WayLevel::kRack, 0), only = ways.PlaceOf(WayLevel::kRack, 4);
+  CHECK(ways.BytesPerSecondOf(WayLevel::kRack, first) == Approx(1e13));
+  CHECK(ways.BytesPerSecondOf(WayLevel::kRack, only) == 0);
+  std::vector<WayPart> sum;
+  ways.AddSum(std::vector<int>{0, 2, 4}, 1e13, 2, sum);
+  int64_t of_first = 0;
+  for (const WayPart& part : sum) {
+    CHECK(part.way != ways.WayOf(WayLevel::kRack, only, true));
+    if (part.way == ways.WayOf(WayLevel::kRack, first, true)) of_first = part.part;
+  }
+  CHECK(static_cast<double>(of_first) == Approx(2.0 / 3 * SharedWays::kAll).epsilon(1e-3));
+  // Pipelines of two stages, whose sums go at once.
+  Plan plan;
+  for (int d = 0; d < 8; ++d) plan.units.push_back({{absl::StrCat("d", d)}, {{d % 2 * 3, d % 2 * 3 + 3}}});
+  for (int route = 0; route < 4; ++route) plan.routes.push_back({{2 * route, 2 * route + 1}, 1, 1});
+  const double whole = StepSeconds(unnamed, plan);
+  CHECK(StepSeconds(named, plan) == Approx(whole).epsilon(1e-3));
+  AlikeRoutePredictor of_unnamed(unnamed), of_named(named);
+  const absl::StatusOr<double> before = of_unnamed.Predict(plan), after = of_named.Predict(plan);
+  REQUIRE(before.status().ToString() == "OK");
+  REQUIRE(after.status().ToString() == "OK");
+  CHECK(*after == Approx(*before).epsilon(1e-3));
+}
+
 TEST_CASE("of alike pipelines that share ways one is simulated as if all were") {
   for (const int cards : {0, 1, 2}) {
     for (const int site : {0, 1}) {
