@@ -11,7 +11,7 @@
 
 namespace medley {
 
-bool SameCost(const DeviceCost& a, const DeviceCost& b) {
+bool SameCostAnywhere(const DeviceCost& a, const DeviceCost& b) {
   return a.kind == b.kind && a.room == b.room && a.activations == b.activations &&
          a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
          a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
@@ -19,8 +19,11 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          a.shared_with == b.shared_with && a.cores == b.cores &&
          a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
          a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
-         a.price_per_hour == b.price_per_hour && a.network_cards == b.network_cards && a.site == b.site &&
-         a.rack == b.rack && a.times == b.times;
+         a.price_per_hour == b.price_per_hour && a.network_cards == b.network_cards && a.times == b.times;
+}
+
+bool SameCost(const DeviceCost& a, const DeviceCost& b) {
+  return a.site == b.site && a.rack == b.rack && SameCostAnywhere(a, b);
 }
 
 bool ComputesOnCores(const DeviceCost& device) { return device.cores > 0; }

@@ -70,7 +70,8 @@ struct DeviceCost {
 };
 
 // Whether two devices take the same time for everything, with whole blocks, and have the same memory
-// and price.
+// and price; SameCost: at the same place, too.
+bool SameCostAnywhere(const DeviceCost& a, const DeviceCost& b);
 bool SameCost(const DeviceCost& a, const DeviceCost& b);
 
 // Whether a device computes on cores, which then also make its copies, and exchange and add what it sums.

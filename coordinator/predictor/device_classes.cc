@@ -9,14 +9,18 @@ namespace {
 
 bool AreAlike(const PlanningProblem& problem, int a, int b) {
   const DeviceCost &one = problem.devices[a], &other = problem.devices[b];
-  const bool same_shares = std::equal(
-      one.shares.begin(), one.shares.end(), other.shares.begin(), other.shares.end(),
-      [](const ShareCost& x, const ShareCost& y) { return x.share == y.share && x.room == y.room; });
-  if (!SameCost(one, other) || !same_shares) return false;
+  if (one.site != other.site || one.rack != other.rack || !AreOfOneMake(one, other)) return false;
   return problem.links.EndOf(a) == problem.links.EndOf(b) || problem.links.Interchangeable(a, b);
 }
 
 }  // namespace
+
+bool AreOfOneMake(const DeviceCost& a, const DeviceCost& b) {
+  return SameCostAnywhere(a, b) && std::equal(a.shares.begin(), a.shares.end(), b.shares.begin(),
+                                              b.shares.end(), [](const ShareCost& x, const ShareCost& y) {
+                                                return x.share == y.share && x.room == y.room;
+                                              });
+}
 
 std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem) {
   std::vector<DeviceClass> classes;

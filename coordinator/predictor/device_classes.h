@@ -15,6 +15,9 @@ struct DeviceClass {
   int first() const { return hosts.front().front(); }
 };
 
+// Whether they are alike in what they cost, also with shares of the width, wherever they are.
+bool AreOfOneMake(const DeviceCost& a, const DeviceCost& b);
+
 // In the order of their first devices. Takes time in
 // proportion to devices times classes where links are by ends, and to their square where every device has its own.
 std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem);

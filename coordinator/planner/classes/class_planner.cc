@@ -20,6 +20,7 @@
 #include "coordinator/planner/classes/lower_bound.h"
 #include "coordinator/planner/classes/order_plans.h"
 #include "coordinator/planner/classes/ordered_seconds.h"
+#include "coordinator/planner/classes/parts_alone.h"
 #include "coordinator/planner/classes/place_bound.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/work_bound.h"
@@ -63,9 +64,6 @@ constexpr size_t kSampleHosts = 4;
 constexpr size_t kMostStarts = 3;
 constexpr double kNearBest = 1.06;
 constexpr int kImprovingWork = 150'000, kFewestPredictions = 60, kMostPredictions = 120;
-
-// Hosts that differ in their devices and are planned for alone.
-constexpr std::ptrdiff_t kMostHosts = 4;
 
 // Of any route; each has a block at least, the embedding and the head too.
 int MostStagesOf(const PlanningProblem& problem) {
@@ -138,14 +136,7 @@ class Planning {
 
   // Over the devices of one site, rack or host alone plans are made for its own classes, sums and counts of replicas, with no way out of it.
   void TakePartIfFaster() {
-    TakeIfFaster(Homes(problem_));
-    std::vector<PlanningProblem> hosts = HostsAlone(problem_, classes_);
-    if (std::ssize(hosts) > kMostHosts) hosts.erase(hosts.begin() + kMostHosts, hosts.end());
-    TakeIfFaster(hosts);
-  }
-
-  void TakeIfFaster(const std::vector<PlanningProblem>& homes) {
-    for (const PlanningProblem& home : homes) {
+    for (const PlanningProblem& home : PartsAlone(problem_)) {
       if (stopped() || WorkSeconds(home) >= best_.step_seconds) continue;
       absl::StatusOr<PlanByClass> at_home = PlanByClasses(home, stop_);
       if (!at_home.ok()) continue;

@@ -5,11 +5,10 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 #include <vector>
 
-#include "coordinator/predictor/work_bound.h"
+#include "coordinator/planner/classes/parts_alone.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/link/link_rise.h"
 #include "runtime/ir/model/parameters.h"
@@ -19,14 +18,6 @@ namespace {
 
 // Parts of vectors are whole elements.
 constexpr double kRounding = 1e-3;
-
-// Of each device its place; all are equal where there is one.
-std::vector<int> OutermostPlaces(const PlanningProblem& problem) {
-  std::vector<int> outermost;
-  for (const ByLevel<int>& places : PlacesOf(problem))
-    outermost.push_back(places[WayLevel::kSite] < 0 ? places[WayLevel::kRack] : places[WayLevel::kSite]);
-  return outermost;
-}
 
 // Of links from each place to others.
 std::map<int, LinkRise> RisesByPlace(const PlanningProblem& problem) {
@@ -50,48 +41,6 @@ int64_t WholeMicroBatches(const PlanningProblem& problem, double sequences) {
 }
 
 }  // namespace
-
-std::vector<PlanningProblem> Homes(const PlanningProblem& problem) {
-  std::map<int, std::vector<int>> devices_of_place;
-  const std::vector<int> place_of = OutermostPlaces(problem);
-  for (size_t d = 0; d < place_of.size(); ++d) devices_of_place[place_of[d]].push_back(static_cast<int>(d));
-  std::vector<PlanningProblem> homes;
-  if (devices_of_place.size() < 2) return homes;
-  for (const auto& [place, devices] : devices_of_place) homes.push_back(OnDevices(problem, devices));
-  return homes;
-}
-
-std::vector<PlanningProblem> HostsAlone(const PlanningProblem& problem,
-                                        const std::vector<DeviceClass>& classes) {
-  struct Host {
-    std::vector<int> devices;
-    std::map<size_t, size_t> of_classes;
-  };
-  std::map<int, Host> hosts;  // a device that is alone has none
-  for (size_t c = 0; c < classes.size(); ++c) {
-    for (const std::vector<int>& devices : classes[c].hosts) {
-      const int host = problem.devices[devices.front()].host;
-      Host& of = hosts[host < 0 ? -1 - devices.front() : host];
-      of.devices.insert(of.devices.end(), devices.begin(), devices.end());
-      of.of_classes[c] += devices.size();
-    }
-  }
-  if (hosts.size() < 2) return {};
-  std::set<std::map<size_t, size_t>> seen;
-  std::vector<std::pair<double, PlanningProblem>> alone;
-  for (auto& [number, host] : hosts) {
-    if (!seen.insert(host.of_classes).second) continue;
-    std::sort(host.devices.begin(), host.devices.end());
-    PlanningProblem on_host = OnDevices(problem, host.devices);
-    const double seconds = WorkSeconds(on_host);
-    alone.push_back({seconds, std::move(on_host)});
-  }
-  std::stable_sort(alone.begin(), alone.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<PlanningProblem> problems;
-  for (auto& [seconds, on_host] : alone) problems.push_back(std::move(on_host));
-  return problems;
-}
 
 double PlaceBoundSeconds(const PlanningProblem& problem, double bound_seconds, double known_seconds,
                          absl::FunctionRef<double(const PlanningProblem& home)> at_home) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coordinator/planner/classes/many_devices.h"
+#include "coordinator/planner/classes/parts_alone.h"
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
@@ -88,6 +89,35 @@ TEST_CASE("of one site its racks are bounded as sites are") {
   };
   CHECK(bound(true) > 0);
   CHECK(bound(true) == bound(false));
+}
+
+TEST_CASE("one of alike places tells what is known of all") {
+  const PlanningProblem unlike = TwoSites(1e4);
+  PlanningProblem problem = unlike;
+  std::vector<int> ends, hosts;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    DeviceCost& device = problem.devices[d];
+    device = unlike.devices[0];
+    device.name = unlike.devices[d].name;
+    device.processor = d;
+    device.host = d / 2;
+    device.site = d < 12 ? 0 : 1;
+    ends.push_back(device.site);
+    hosts.push_back(device.host);
+  }
+  problem.links = DeviceLinks(ends, hosts, 2);
+  for (const int site : {0, 1}) {
+    problem.links.SetWithinHosts(site, site, unlike.links.Between(0, 1));
+    problem.links.SetBetweenHosts(site, site, unlike.links.Between(0, 1));
+  }
+  problem.links.SetBetweenHosts(0, 1, unlike.links.Between(0, 23));
+  int asked = 0;
+  const auto at_home = [&](const PlanningProblem&) {
+    ++asked;
+    return 1.0;
+  };
+  CHECK(PlaceBoundSeconds(problem, /*bound_seconds=*/0, kKnownSeconds, at_home) == 1);
+  CHECK(asked == 1);
 }
 
 TEST_CASE("of one site, or where messages may come in no time or share nothing, nothing is said") {
