@@ -60,6 +60,17 @@ int MeasureAll(const std::vector<ClusterDeviceLocation>& devices, const Speed& s
   }
 }
 
+// How many pairs are taken to have links of another speed.
+int CountWrong(const LinkTable& table, const std::vector<ClusterDeviceLocation>& devices,
+               const Speed& speed) {
+  int wrong = 0;
+  table.ForEachPlaceAmong(devices, [&](int first, int second, const v1::LinkProfile& link) {
+    if (link.bytes_per_second() != speed(first, second)) ++wrong;
+    return true;
+  });
+  return wrong;
+}
+
 // Nodes of up to four devices of up to two kinds each, some on one machine, each in a network of its own: no class has
 // many kinds.
 std::vector<ClusterDeviceLocation> RandomDevices(std::mt19937& random) {
@@ -190,23 +201,7 @@ TEST_CASE("links within sites and between them are measured apart, though all ar
   LinkTable table({});
   const auto speed = [](int a, int b) { return a / 40 == b / 40 ? 1e10 : 1e8; };
   CHECK(MeasureAll(devices, speed, table) == 3 * LinkTable::kFewestSamples);
-  int wrong = 0;
-  table.ForEachPlaceAmong(devices, [&](int first, int second, const v1::LinkProfile& link) {
-    if (link.bytes_per_second() != speed(first, second)) ++wrong;
-    return true;
-  });
-  CHECK(wrong == 0);
-}
-
-// How many pairs are taken to have links of another speed.
-int CountWrong(const LinkTable& table, const std::vector<ClusterDeviceLocation>& devices,
-               const Speed& speed) {
-  int wrong = 0;
-  table.ForEachPlaceAmong(devices, [&](int first, int second, const v1::LinkProfile& link) {
-    if (link.bytes_per_second() != speed(first, second)) ++wrong;
-    return true;
-  });
-  return wrong;
+  CHECK(CountWrong(table, devices, speed) == 0);
 }
 
 // In racks of so many neighbours.
