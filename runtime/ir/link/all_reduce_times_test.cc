@@ -43,17 +43,40 @@ TEST_CASE("other numbers of members are told by the nearest as rings are") {
   CHECK(MeasuredSumSeconds(times, 9, 0) == Approx(80));
 }
 
-TEST_CASE("no sum is shorter than what its bytes and twice what members get take by the rise of its link") {
-  const LinkCost link{.all_reduce = {{3, {{{1e3, 1}, {5e3, 1}, {1e5, 4}}}}, {8, {{{0, 1}, {1e5, 2}}}}}};
+// Of a link whose messages are slow beside such sums.
+LinkRise RiseOf(const std::vector<AllReduceTimes>& measured) {
+  const LinkModel slow = LinkModel::Line(0, 1);
   LinkRise rise;
-  rise.Cover(link);
-  for (const int members : {2, 3, 5, 8, 40}) {
-    for (const double bytes : {1e2, 1e4, 1e5, 1e6, 1e9}) {
-      CAPTURE(members, bytes);
-      CHECK(MeasuredSumSeconds(link.all_reduce, members, bytes) >=
-            (2 * bytes - 2 * members * rise.level_bytes) / rise.bytes_per_second);
+  rise.Cover(LinkCost{slow, slow, measured});
+  return rise;
+}
+
+TEST_CASE("no sum is shorter than what its bytes and twice what members get take by the rise of its link") {
+  const std::vector<std::vector<AllReduceTimes>> measured = {
+      {{3, {{{1e3, 1}, {5e3, 1}, {1e5, 4}}}}, {8, {{{0, 1}, {1e5, 2}}}}},
+      {{8, {{{1048576, 9.2e-5}, {1073741824, 8.2e-3}}}}},
+      {{4, {{{1e6, 1e-3}}}}},
+      {{2, {{{1e6, 1e-3}, {2e6, 1e-3}, {4e6, 5e-3}}}}},
+      {{2, {{{0, 0}, {1e6, 1e-3}, {2e6, 1.1e-3}}}}}};
+  for (const std::vector<AllReduceTimes>& times : measured) {
+    const LinkRise rise = RiseOf(times);
+    // However large the first vector was that was measured, all bytes count.
+    CHECK(rise.level_bytes == 0);
+    CHECK(rise.bytes_per_second < 1e13);
+    for (const int members : {2, 3, 5, 8, 40}) {
+      for (const double bytes : {1e2, 1e3, 5e3, 1e4, 1e5, 1e6, 2e6, 3e6, 1e9, 1e11}) {
+        CAPTURE(times.front().members, members, bytes);
+        CHECK(MeasuredSumSeconds(times, members, bytes) >= 2 * bytes / rise.bytes_per_second * (1 - 1e-12));
+      }
     }
   }
+}
+
+TEST_CASE("the rise of measured sums is four times the fastest that bytes were summed at, or will be") {
+  const auto rate_of = [](const LinkModel& seconds) { return RiseOf({{2, seconds}}).bytes_per_second; };
+  CHECK(rate_of({{{1e6, 1e-3}, {2e6, 1e-3}, {4e6, 5e-3}}}) == Approx(4 * 2e9));  // of the second point
+  CHECK(rate_of({{{1e6, 1e-3}, {2e6, 1.1e-3}}}) == Approx(4 * 1e10));            // of the slope
+  CHECK(rate_of({{{1e6, 1e-3}}}) == Approx(4 * 1e9));
 }
 
 TEST_CASE("times that are none are refused by their place") {

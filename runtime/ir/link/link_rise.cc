@@ -20,6 +20,16 @@ LinkRise RiseOf(const LinkModel& model) {
   return rise;
 }
 
+// No time of `model` is shorter than its bytes take at this rate: no point is, so that what lies between two is not either, nor what is level
+// before the first one; and beyond the last one it is the slope.
+double BytesPerSecondOfWhole(const LinkModel& model) {
+  double bytes_per_second = model.BytesPerSecond();
+  for (const LinkPoint& point : model.points) {
+    if (point.bytes > 0) bytes_per_second = std::max(bytes_per_second, point.bytes / point.seconds);
+  }
+  return bytes_per_second;
+}
+
 }  // namespace
 
 void LinkRise::Cover(const LinkRise& other) {
@@ -32,11 +42,8 @@ void LinkRise::Cover(const LinkCost& link) {
   Cover(RiseOf(link.transfer));
   // Of fewer members than were measured sums take half as long a byte or more, and members get up to two bytes for each of the vector.
   constexpr double kMostBytesForMeasured = 4;
-  for (const AllReduceTimes& times : link.all_reduce) {
-    LinkRise rise = RiseOf(times.seconds);
-    rise.bytes_per_second *= kMostBytesForMeasured;
-    Cover(rise);
-  }
+  for (const AllReduceTimes& times : link.all_reduce)
+    Cover(LinkRise{0, kMostBytesForMeasured * BytesPerSecondOfWhole(times.seconds)});
 }
 
 }  // namespace medley

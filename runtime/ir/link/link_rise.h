@@ -3,7 +3,8 @@
 
 namespace medley {
 
-// What messages of links occupy their ends for at least, behind the latency: of b bytes, (b - level) / rate. Pure.
+// What messages of links occupy their ends for at least, behind the latency: of b bytes, (b - level) / rate. A measured sum has no latency that
+// is by itself and nothing that is level: all of its time is what its bytes take. Pure.
 struct LinkRise {
   double level_bytes = 0;       // where a model begins to rise
   double bytes_per_second = 0;  // the greatest slope from there to any other point; 0: of no link
