@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -128,14 +129,20 @@ std::optional<RankCosts> CostsOf(const DeviceCost& device, const ModelConfig& mo
 }
 
 std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem) {
-  std::map<int, std::map<int, std::vector<int>>> devices;  // by end and host, two of them at most
-  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
-    std::vector<int>& known = devices[problem.links.EndOf(d)][HostOf(problem, d)];
+  std::vector<int> all(problem.devices.size());
+  std::iota(all.begin(), all.end(), 0);
+  return KindsOfLinks(problem, all);
+}
+
+std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem, const std::vector<int>& devices) {
+  std::map<int, std::map<int, std::vector<int>>> examples;  // by end and host, two of them at most
+  for (const int d : devices) {
+    std::vector<int>& known = examples[problem.links.EndOf(d)][HostOf(problem, d)];
     if (known.size() < 2) known.push_back(d);
   }
   std::vector<LinkedDevices> kinds;
-  for (auto end = devices.begin(); end != devices.end(); ++end) {
-    for (auto other_end = end; other_end != devices.end(); ++other_end) {
+  for (auto end = examples.begin(); end != examples.end(); ++end) {
+    for (auto other_end = end; other_end != examples.end(); ++other_end) {
       // All links between two ends are alike, but for whether they leave the host.
       for (const auto& [host, a] : end->second) {
         const auto b = other_end->second.find(host);

@@ -163,6 +163,8 @@ struct LinkedDevices {
   bool within_host = false;
 };
 std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem);
+// Of links between `devices` alone, each of which is there once.
+std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem, const std::vector<int>& devices);
 
 // Of the passes of one block.
 inline const PassTimes& TimesOf(const BlockTimes& times, const ModelConfig& model, BlockId block) {

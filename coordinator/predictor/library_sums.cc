@@ -5,16 +5,14 @@
 namespace medley {
 namespace {
 
-// Of all links between two of them; null: there is none, or not the same everywhere.
-const std::vector<AllReduceTimes>* MeasuredBetween(const DeviceLinks& links,
-                                                   const std::vector<int>& devices) {
-  const std::vector<AllReduceTimes>& first = links.Between(devices[0], devices[1]).all_reduce;
-  if (first.empty()) return nullptr;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    for (size_t j = 0; j < i; ++j)
-      if (links.Between(devices[i], devices[j]).all_reduce != first) return nullptr;
-  }
-  return &first;
+// All links between two of them have these.
+bool HaveAll(const std::vector<AllReduceTimes>& measured, const PlanningProblem& problem,
+             const std::vector<int>& devices) {
+  const std::vector<LinkedDevices> kinds = KindsOfLinks(problem, devices);
+  return std::all_of(kinds.begin(), kinds.end(), [&](const LinkedDevices& link) {
+    const std::vector<AllReduceTimes>& other = problem.links.Between(link.a, link.b).all_reduce;
+    return &other == &measured || other == measured;
+  });
 }
 
 }  // namespace
@@ -43,11 +41,13 @@ GroupWay GroupWayOf(const PlanningProblem& problem, const std::vector<int>& devi
 const std::vector<AllReduceTimes>* LibrarySumsOf(const PlanningProblem& problem,
                                                  const std::vector<int>& devices, GroupUse use,
                                                  bool exchanging) {
-  if (devices.size() < 2 || devices.size() > kMostInPairs) return nullptr;
-  const std::vector<AllReduceTimes>* const measured = MeasuredBetween(problem.links, devices);
-  if (measured == nullptr || GroupWayOf(problem, devices, use, exchanging) != GroupWay::kLibrary)
+  if (devices.size() < 2) return nullptr;
+  const std::vector<AllReduceTimes>& measured = problem.links.Between(devices[0], devices[1]).all_reduce;
+  // The cheapest question first.
+  if (measured.empty() || GroupWayOf(problem, devices, use, exchanging) != GroupWay::kLibrary ||
+      !HaveAll(measured, problem, devices))
     return nullptr;
-  return measured;
+  return &measured;
 }
 
 }  // namespace medley

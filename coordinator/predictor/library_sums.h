@@ -1,5 +1,4 @@
 #pragma once
-#include <cstddef>
 #include <vector>
 
 #include "coordinator/predictor/cost_model.h"
@@ -14,12 +13,9 @@ GroupWay GroupWayOf(const PlanningProblem& problem, const std::vector<int>& devi
                     bool exchanging = false);
 
 // What sums over `devices`, at least two, take by a library of theirs. Null: they do not go by one; or nothing was measured of it, or not
-// the same of all links between them; or there are more of them than are looked at pair by pair. Lives as long as the problem's links.
+// the same of all links between them. Lives as long as the problem's links.
 const std::vector<AllReduceTimes>* LibrarySumsOf(const PlanningProblem& problem,
                                                  const std::vector<int>& devices, GroupUse use,
                                                  bool exchanging = false);
-
-// Beyond so many devices nobody looks at each pair of them.
-constexpr size_t kMostInPairs = 256;
 
 }  // namespace medley

@@ -154,15 +154,16 @@ int Reductions::GroupOf(const std::vector<int>& devices, int at_once, bool on_ho
       group_by_classes_.try_emplace(std::move(key), static_cast<int>(groups_.size()));
   if (inserted) {
     Group& group = groups_.emplace_back();
+    group.members = static_cast<int>(devices.size());
+    group.exchanges_by_library = LibrarySumsOf(problem_, devices, GroupUse::kPasses);
+    group.sums_by_library = LibrarySumsOf(problem_, devices, GroupUse::kGradients, on_hosts);
     if (devices.size() > kMostChosenFor) {
-      group.many = std::make_unique<GroupSums>(samples_, Canonical(devices), kMostSummed, at_once);
+      group.many = std::make_unique<GroupSums>(samples_, Canonical(devices), kMostSummed, at_once, on_hosts);
       group.ways_in = static_cast<int>(2 * devices.size());
       return entry->second;
     }
     group.problem = ProblemOf(Canonical(devices), at_once);
     group.copies = CopiesOf(devices);
-    group.exchanges_by_library = LibrarySumsOf(problem_, devices, GroupUse::kPasses);
-    group.sums_by_library = LibrarySumsOf(problem_, devices, GroupUse::kGradients, on_hosts);
     group.ways_in = group.problem.members;
     const std::vector<int>& cards = group.problem.cards_of_member;
     if (std::any_of(cards.begin(), cards.end(), [](int count) { return count > 0; }))
@@ -179,11 +180,11 @@ double Reductions::Seconds(int group, int64_t elements) {
 }
 
 double Reductions::WholeSeconds(int group, int64_t elements) {
-  if (groups_[group].many != nullptr) return groups_[group].many->SecondsOf(elements);
   if (groups_[group].sums_by_library != nullptr) {
-    return MeasuredSumSeconds(*groups_[group].sums_by_library, groups_[group].problem.members,
+    return MeasuredSumSeconds(*groups_[group].sums_by_library, groups_[group].members,
                               problem_.wire_bytes_per_element * static_cast<double>(elements));
   }
+  if (groups_[group].many != nullptr) return groups_[group].many->SecondsOf(elements);
   const auto [entry, inserted] = groups_[group].seconds_by_elements.try_emplace(elements, 0);
   if (inserted) {
     CollectiveProblem& problem = groups_[group].problem;
@@ -197,7 +198,7 @@ double Reductions::WholeSeconds(int group, int64_t elements) {
 double Reductions::ExchangeSeconds(int group, int64_t elements, Dtype dtype) {
   const double bytes = static_cast<double>(elements * SizeOf(dtype).value);
   if (groups_[group].exchanges_by_library != nullptr)
-    return MeasuredSumSeconds(*groups_[group].exchanges_by_library, groups_[group].problem.members, bytes);
+    return MeasuredSumSeconds(*groups_[group].exchanges_by_library, groups_[group].members, bytes);
   const auto [entry, inserted] = groups_[group].exchange_seconds.try_emplace({elements, dtype}, 0);
   if (inserted) {
     CollectiveProblem problem = groups_[group].problem;
@@ -219,7 +220,7 @@ double Reductions::ScatterSeconds(int group, Bytes bytes) {
 
 double Reductions::HalfRingSeconds(int group, ExchangeKind half, Bytes bytes) {
   if (groups_[group].exchanges_by_library != nullptr) {
-    return MeasuredSumSeconds(*groups_[group].exchanges_by_library, groups_[group].problem.members,
+    return MeasuredSumSeconds(*groups_[group].exchanges_by_library, groups_[group].members,
                               static_cast<double>(bytes.value)) /
            2;
   }

@@ -41,7 +41,7 @@ namespace medley {
 // Keeps a reference to `problem`, which must outlive it. Not thread-safe.
 class Reductions {
  public:
-  static constexpr size_t kMostChosenFor = kMostInPairs;
+  static constexpr size_t kMostChosenFor = 256;
 
   explicit Reductions(const PlanningProblem& problem);
 
@@ -92,6 +92,7 @@ class Reductions {
     double store_seconds_per_byte = 0, fetch_seconds_per_byte = 0;
   };
   struct Group {
+    int members = 0;
     std::unique_ptr<GroupSums> many;  // null: the sums are of `problem`
     CollectiveProblem problem;        // elements are set for each choice
     int ways_in = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <tuple>
 #include <utility>
@@ -288,6 +289,41 @@ TEST_CASE("what a library was measured to take is taken wherever devices exchang
   CHECK(seconds() > 10 * kSeconds);
   CHECK(exchange_seconds({0, 1, 2}) > 10 * kSeconds);
   CHECK(exchange_seconds({0, 1}) < kSeconds);
+}
+
+TEST_CASE(
+    "what a library was measured to take is taken of any number of devices, if all their links have it") {
+  constexpr int64_t kElements = 1'000'000;
+  PlanningProblem problem = TwoEnds(200, 2, Link(1e-6, 1e10), Link(1e-4, 1e9));
+  for (DeviceCost& device : problem.devices) {
+    device.has_own_memory = true;
+    device.group_library = "NCCL 2.28.3";
+  }
+  for (LinkCost& link : problem.links.each()) link.all_reduce = {{400, {{{0, 1e-3}}}}};
+  std::vector<int> all(problem.devices.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto seconds = [&](bool on_hosts = false) {
+    Reductions reductions(problem);
+    return reductions.Seconds(reductions.GroupOf(all, 1, on_hosts), kElements);
+  };
+  CHECK(seconds() == 1e-3);
+  Reductions exchanging(problem);
+  CHECK(exchanging.ExchangeSeconds(exchanging.GroupOf(all), kElements, Dtype::kF32) == 1e-3);
+  problem.charged_part_of_sums = 0.5;
+  CHECK(seconds() == 0.5e-3);
+  problem.charged_part_of_sums = 1;
+  const double by_links = seconds(/*on_hosts=*/true);
+  CHECK(by_links > 1e-3);
+  // Of the links within hosts, of one of the ends; the first two devices still have what was measured.
+  problem.links.Mutable(2, 3).all_reduce = {{400, {{{0, 2e-3}}}}};
+  CHECK(seconds() == by_links);
+  problem.links.Mutable(2, 3).all_reduce = {{400, {{{0, 1e-3}}}}};
+  CHECK(seconds() == 1e-3);
+  problem.links.Mutable(0, 4).all_reduce.clear();  // between hosts of the first end
+  CHECK(seconds() == by_links);
+  // Who does not use these links does not mind.
+  Reductions reductions(problem);
+  CHECK(reductions.Seconds(reductions.GroupOf({0, 1, 2, 3}), kElements) == Approx(1e-3 * 3 / 399));
 }
 
 TEST_CASE("gradients in bf16 take half the time where bytes count") {
