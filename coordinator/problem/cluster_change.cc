@@ -1,6 +1,7 @@
 #include "coordinator/problem/cluster_change.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -155,6 +156,19 @@ void SupposeLinks(const std::string& kind, Cluster& cluster) {
     cluster.link_classes.insert(cluster.link_classes.begin(),
                                 {.level = level, .a_kind = kind, .cost = supposed});
   }
+}
+
+// Of another rate than `today`. What a library was measured to take changes as much as what it takes of a message.
+LinkCost ChangedLink(const LinkCost& today, double latency_seconds, double bytes_per_second) {
+  LinkCost changed{LinkModel::Line(latency_seconds, bytes_per_second),
+                   LinkModel::Line(latency_seconds, bytes_per_second)};
+  const double times_as_long = today.transfer.BytesPerSecond() / bytes_per_second;
+  if (!std::isfinite(times_as_long)) return changed;
+  changed.all_reduce = today.all_reduce;
+  for (AllReduceTimes& times : changed.all_reduce) {
+    for (LinkPoint& point : times.seconds.points) point.seconds *= times_as_long;
+  }
+  return changed;
 }
 
 double NewestSeconds(const Cluster& cluster) {
@@ -313,15 +327,12 @@ absl::Status SetLink(const std::string& a_name, const std::string& b_name, doubl
       PairsOf(a, b, devices, of_sites || of_kinds ? 1 : std::numeric_limits<size_t>::max());
   if (pairs.empty())
     return Invalid("\"", a_name, "\" and \"", b_name, "\" have no two devices that a link joins");
-  std::optional<DeviceLinks> today;
-  if (!latency_seconds) {
-    ASSIGN_OR_RETURN(today, LinksOf(devices, cluster));
-  }
+  // Where a latency is given there may be none.
+  const absl::StatusOr<DeviceLinks> links_today = LinksOf(devices, cluster);
+  if (!latency_seconds) RETURN_IF_ERROR(links_today.status());
   const auto cost_of = [&](const std::pair<int, int>& pair) {
-    const double latency = latency_seconds
-                               ? *latency_seconds
-                               : today->Between(pair.first, pair.second).transfer.LatencySeconds();
-    return LinkCost{LinkModel::Line(latency, bytes_per_second), LinkModel::Line(latency, bytes_per_second)};
+    const LinkCost today = links_today.ok() ? links_today->Between(pair.first, pair.second) : LinkCost{};
+    return ChangedLink(today, latency_seconds.value_or(today.transfer.LatencySeconds()), bytes_per_second);
   };
   const LinkCost of_all = cost_of(pairs.front());
   if (of_one_site) {

@@ -34,7 +34,8 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster, const Clust
 absl::Status RemoveDevices(const std::string& name, Cluster& cluster);
 
 // With other links between two devices ("node/device"), nodes, groups of nodes, kinds or sites. Links of kinds are those
-// between machines, of two sites those between the two alone. `latency_seconds`: none: as it is today.
+// between machines, of two sites those between the two alone. `latency_seconds`: none: as it is today. Measured sums by a
+// library take so many times as long as today as a byte takes; where today's links are not all known none are.
 // InvalidArgument: a name is none of these, names what there is; nothing joins them; one site with itself, and there are others, too.
 absl::Status SetLink(const std::string& a, const std::string& b, double bytes_per_second,
                      std::optional<double> latency_seconds, Cluster& cluster);

@@ -1,6 +1,8 @@
 #include "coordinator/problem/cluster_change.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/problem/alike_nodes.h"
@@ -171,6 +173,47 @@ TEST_CASE(
         "no device, node, kind or site is \"y\"; there are the kinds alike, other; the nodes a0, a1, z; the "
         "sites north");
   CHECK(SetLink("z", "z", 7e9, 0, kept).message() == "\"z\" and \"z\" have no two devices that a link joins");
+}
+
+TEST_CASE("measured sums of a link change with its rate, and are not those of links that nothing tells") {
+  Cluster cluster = Measured();
+  const std::vector<AllReduceTimes> measured = {{2, {{{1e6, 1e-3}, {2e6, 4e-3}}}}};
+  for (ClusterLink& link : cluster.links) link.cost.all_reduce = measured;
+  const Cluster today = cluster;
+  REQUIRE(SetLink("a0", "z", 8e9, std::nullopt, cluster).ToString() == "OK");
+  const auto is_a_quarter = [](const LinkCost& cost) {
+    REQUIRE(cost.all_reduce.size() == 1);
+    CHECK(cost.all_reduce[0].members == 2);
+    REQUIRE(cost.all_reduce[0].seconds.points.size() == 2);
+    CHECK(cost.all_reduce[0].seconds.points[0].bytes == 1e6);
+    CHECK(cost.all_reduce[0].seconds.points[0].seconds == Approx(0.25e-3));
+    CHECK(cost.all_reduce[0].seconds.points[1].seconds == Approx(1e-3));
+  };
+  is_a_quarter(cluster.links.back().cost);
+  CHECK(cluster.links.front().cost.all_reduce == measured);
+  // With a latency, too, and between kinds.
+  cluster = today;
+  REQUIRE(SetLink("alike", "alike", 4e9, 1e-3, cluster).ToString() == "OK");
+  is_a_quarter(cluster.link_classes.back().cost);
+  // There was none, or one that takes no time.
+  for (const double rate : {0.0, std::numeric_limits<double>::infinity()}) {
+    cluster = today;
+    cluster.links.erase(cluster.links.begin());
+    if (rate > 0) {
+      cluster.links.push_back({"a0/cpu0", "a1/cpu0", Rate(rate), rate, 7});
+      cluster.links.back().cost.all_reduce = measured;
+    }
+    REQUIRE(SetLink("a0", "a1", 4e9, 1e-3, cluster).ToString() == "OK");
+    CHECK(cluster.links.back().cost.all_reduce.empty());
+  }
+
+  cluster = today;
+  REQUIRE(AddDevices({.kind = "alike", .count = 2}, cluster).ToString() == "OK");
+  REQUIRE(cluster.link_classes.size() == 3);
+  for (const ClusterLinkClass& supposed : cluster.link_classes) {
+    CHECK(supposed.cost.transfer == today.links.front().cost.transfer);
+    CHECK(supposed.cost.all_reduce.empty());
+  }
 }
 
 TEST_CASE("the way between two of three sites is changed without those to the third") {

@@ -110,7 +110,8 @@ LinkCost SupposedLink(const std::vector<LinkCost>& known) {
   const auto slowest = std::min_element(known.begin(), known.end(), [](const LinkCost& a, const LinkCost& b) {
     return a.transfer.BytesPerSecond() < b.transfer.BytesPerSecond();
   });
-  if (slowest != known.end()) return *slowest;
+  // What a library does between devices that it was not measured on nobody knows.
+  if (slowest != known.end()) return {slowest->transfer, slowest->exchange};
   const LinkModel unknown = LinkModel::Line(kUnknownLinkLatencySeconds, kUnknownLinkBytesPerSecond);
   return {unknown, unknown};
 }

@@ -24,7 +24,7 @@ struct AllowedDevice {
 absl::StatusOr<DeviceLinks> LinksOf(const std::vector<AllowedDevice>& devices, const Cluster& cluster);
 
 // What is supposed of a link that was not measured, beside those that were: it is as the slowest of them, or, where there
-// are none, as a slow Ethernet.
+// are none, as a slow Ethernet; without measured sums by a library, which were of other devices.
 LinkCost SupposedLink(const std::vector<LinkCost>& known);
 
 }  // namespace medley
