@@ -292,6 +292,48 @@ TEST_CASE("what would help is the way between two sites, or what joins hosts at 
   for (const Explanation::Help& help : alike) CHECK_THAT(help.change, !Catch::Contains("at one site"));
 }
 
+TEST_CASE(
+    "what was measured of a library is faster where all links of it are, and stays what it is where some "
+    "are") {
+  // Four replicas on two hosts.
+  PlanningProblem problem = Hosts(2);
+  for (DeviceCost& device : problem.devices) {
+    device.has_own_memory = true;
+    device.group_library = "NCCL 2.28.3";
+  }
+  Plan plan;
+  for (int d = 0; d < 4; ++d) {
+    plan.units.push_back({{problem.devices[d].name}, {{0, 6}}});
+    plan.routes.push_back({{d}, 6, 1});
+  }
+  const auto changes = [&] {
+    std::vector<std::string> told;
+    for (const Explanation::Help& help : HelpsOf(problem, plan)) told.push_back(help.change);
+    return told;
+  };
+  const std::string within = "twice the rate of links between alike of one host",
+                    between = "twice the rate of links between alike of different hosts";
+  // The library is far slower than the links, which do not sum in its place when some of them are faster yet.
+  for (LinkCost& cost : problem.links.each()) {
+    cost = Rate(1e12);
+    cost.all_reduce = {{4, {{{0, 0}, {1e3, 1e3}}}}};
+  }
+  CHECK_THAT(changes(), !Catch::VectorContains(within) && !Catch::VectorContains(between));
+  // Of a replica on each host all sums are between hosts, where the library is faster once what it takes there is known by itself.
+  plan.units.clear();
+  plan.routes.clear();
+  for (int host = 0; host < 2; ++host) {
+    plan.units.push_back({{problem.devices[2 * host].name}, {{0, 3}}});
+    plan.units.push_back({{problem.devices[2 * host + 1].name}, {{3, 6}}});
+    plan.routes.push_back({{2 * host, 2 * host + 1}, 12, 1});
+  }
+  CHECK_THAT(changes(), !Catch::VectorContains(between));
+  LinkCost other = Rate(1e12);
+  other.all_reduce = {{4, {{{0, 0}, {1e3, 2e3}}}}};
+  problem.links.SetWithinHosts(0, 0, other);
+  CHECK_THAT(changes(), Catch::VectorContains(between) && !Catch::VectorContains(within));
+}
+
 TEST_CASE("two hosts are named whose links alone bring what all of their sort do, and no others") {
   // A pipeline over three hosts, the first two of which are joined slowly: a message takes 41 s, and all passes of a micro-batch 12 s.
   PlanningProblem problem = OnDevices(Hosts(3), {0, 2, 4});
