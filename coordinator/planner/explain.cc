@@ -287,9 +287,11 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
       problem.wire_bytes_per_element == 2 ? " in bf16" : "", " over ",
       names.size() <= 4 ? absl::StrJoin(names, ", ") : absl::StrCat(names.size(), " devices"), ", goes by ");
   Reductions choosing(problem);
-  const bool on_hosts =
-      sums_at_once.OfUnits(largest.holders) ||
-      std::any_of(plan.units.begin(), plan.units.end(), [](const Unit& unit) { return unit.has_windows(); });
+  const std::vector<GradientSlice> slices = SlicesOf(plan, largest.holders.front(), problem.shape.model);
+  const bool on_hosts = std::any_of(slices.begin(), slices.end(), [&](const GradientSlice& slice) {
+    return slice.holders == largest.holders && slice.elements == largest.elements &&
+           sums_at_once.OnHosts(slice);
+  });
   if (LibrarySumsOf(problem, devices, GroupUse::kGradients, on_hosts) != nullptr) {
     const double seconds = choosing.Seconds(choosing.GroupOf(devices, at_once, on_hosts), largest.elements);
     return absl::StrCat(text, problem.devices[devices.front()].group_library, " in ", Seconds(seconds),

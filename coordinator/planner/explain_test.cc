@@ -198,6 +198,39 @@ TEST_CASE("an explanation says how gradients are summed, by choice or by force")
                                      Catch::Contains("because the job forces that; ring would take"));
 }
 
+TEST_CASE(
+    "an explanation says that the largest sum goes by a library unless it is of layers in host memory") {
+  PlanningProblem problem = RandomProblem(1, kThreeDevices);
+  problem.forced_all_reduce.reset();
+  problem.wire_bytes_per_element = 4;
+  problem.device_memory = DeviceMemoryStrategy::kAutomatic;
+  for (DeviceCost& device : problem.devices) {
+    device.has_own_memory = true;
+    device.group_library = "NCCL 2.28.3";
+    device.fetch_bytes_per_second = device.store_bytes_per_second = 1e12;
+    device.room.memory = device.host_memory = GiB(64);
+  }
+  for (LinkCost& link : problem.links.each())
+    link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6), {{2, {{{0, 1e-3}}}}}};
+  ModelConfig& model = problem.shape.model;
+  model.layers = 4;
+  Plan plan{.schedule = Schedule::kGPipe};
+  for (int d = 0; d < 2; ++d) plan.units.push_back({{problem.devices[d].name}, {{0, model.blocks()}}});
+  plan.routes = {{{0}, 1, 1}, {{1}, problem.shape.global_batch_sequences - 1, 1}};
+  const auto reductions = [&](int vocabulary, int window_layers) {
+    model.vocabulary = vocabulary;
+    plan.units[0].window_layers = window_layers;
+    const auto explanation = ExplainPlan(problem, plan);
+    REQUIRE(explanation.status().ToString() == "OK");
+    return explanation->reductions;
+  };
+  const std::string by_library = "goes by NCCL 2.28.3 in 1.00 ms, as was measured of it";
+  CHECK_THAT(reductions(2, 0), Catch::Contains(by_library));
+  CHECK_THAT(reductions(2, 2), !Catch::Contains("NCCL"));
+  // That of the embedding.
+  CHECK_THAT(reductions(100'000, 2), Catch::Contains(by_library));
+}
+
 TEST_CASE("an explanation says of a unit that shares blocks what its devices exchange, and of what rows") {
   PlanningProblem problem = RandomProblem(1, kThreeDevices);
   ModelConfig& model = problem.shape.model;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/library_sums.h"
 #include "coordinator/predictor/reductions.h"
 #include "coordinator/predictor/routes_alone.h"
 #include "coordinator/predictor/step_simulator.h"
@@ -39,12 +40,12 @@ struct GroupRange {
 
 // A unit of all sets of routes of one kind.
 struct StageGroup {
+  const Unit* unit = nullptr;      // of the first set
   std::vector<int> devices;        // the first rank's of each set's unit
   std::vector<BlockRange> blocks;  // of its ranges
   std::vector<GroupRange> ranges;  // parallel to these
   int sequences = 0;               // of its largest micro-batches
   int degree = 1;
-  bool sums_on_hosts = false;        // whatever library its devices have
   int ranks_on_host = 1;             // of each unit, beside the first one
   double last_backward_seconds = 0;  // of all ranges
   double norm_seconds_per_parameter = 0, update_seconds_per_parameter = 0;
@@ -192,7 +193,7 @@ class AlikeRoutes {
       StageGroup& group = groups_[first_group + u];
       group.blocks.assign(unit.chunks.begin(), unit.chunks.end());
       group.degree = static_cast<int>(unit.devices.size());
-      group.sums_on_hosts = group.degree > 1 || unit.has_windows();
+      group.unit = &plan_.units[first_set[u].value()];
       group.optimizer_weight = unit.optimizer_weight;
       const std::vector<int>& ranks = devices_of_unit_[first_set[u].value()];
       const int host = problem_.devices[ranks.front()].host;
@@ -313,8 +314,19 @@ class AlikeRoutes {
     };
     const auto runs = HolderRunsOf(FilledSegments(problem_.shape.model), holders_of);
     const auto is_summed = [&](const auto& run) { return Members(run.holders) > 1; };
-    for (const int r : OrderOfSums(problem_.shape.model, runs, is_summed))
-      FindBuckets(runs[r].holders, runs[r].first_segment, runs[r].end_segment);
+    for (const int r : OrderOfSums(problem_.shape.model, runs, is_summed)) {
+      // Layers that live elsewhere have slices of their own.
+      const auto live_elsewhere = [&](SegmentId segment) {
+        return std::any_of(runs[r].holders.begin(), runs[r].holders.end(), [&](int g) {
+          return LivesElsewhere(problem_.shape.model, segment, *groups_[g].unit);
+        });
+      };
+      for (SegmentId end = runs[r].end_segment, first = end; end > runs[r].first_segment; end = first) {
+        const bool elsewhere = live_elsewhere(end - 1);
+        while (first > runs[r].first_segment && live_elsewhere(first - 1) == elsewhere) first = first - 1;
+        FindBuckets(runs[r].holders, first, end, elsewhere);
+      }
+    }
   }
 
   int Members(const std::vector<int>& holders) const {
@@ -323,7 +335,8 @@ class AlikeRoutes {
     return static_cast<int>(members);
   }
 
-  void FindBuckets(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {
+  void FindBuckets(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment,
+                   bool live_elsewhere) {
     const int members = Members(holders);
     int finest = 1, least_degree = std::numeric_limits<int>::max(), at_once = least_degree,
         least_weight = least_degree;
@@ -331,7 +344,7 @@ class AlikeRoutes {
     bool on_hosts = false;
     std::vector<int> devices;
     for (const int g : holders) {
-      on_hosts = on_hosts || groups_[g].sums_on_hosts;
+      on_hosts = on_hosts || SumsOnHosts(groups_[g].degree, live_elsewhere);
       finest = std::max(finest, groups_[g].degree);
       least_degree = std::min(least_degree, groups_[g].degree);
       at_once = std::min(at_once, groups_[g].ranks_on_host);

@@ -932,6 +932,33 @@ TEST_CASE("replicas sum gradients by a library as it was measured, but where a u
   CHECK(step_seconds(shared) == shared_seconds);
 }
 
+TEST_CASE("of replicas of which one has layers in host memory the hosts sum these, and a library the rest") {
+  PlanningProblem problem = Uniform(2, 6, 6);
+  for (DeviceCost& device : problem.devices) {
+    device.has_own_memory = true;
+    device.group_library = "NCCL 2.28.3";
+    device.fetch_bytes_per_second = device.store_bytes_per_second = 1e15;
+  }
+  constexpr double kSumSeconds = 1e5;  // all passes take less than a minute
+  for (LinkCost& link : problem.links.each()) link.all_reduce = {{2, {{{0, kSumSeconds}}}}};
+  Plan plan = Replicas(8, {3, 3});
+  plan.schedule = Schedule::kGPipe;
+  for (const bool in_host_memory : {false, true}) {
+    CAPTURE(in_host_memory);
+    plan.units[0].window_layers = in_host_memory ? 2 : 0;
+    int by_library = 0;
+    for (const GradientSlice& slice : SlicesOf(plan, 1, problem.shape.model))
+      by_library += slice.sums_on_hosts ? 0 : 1;
+    REQUIRE(by_library > 0);
+    const absl::StatusOr<double> simulated = PredictStepSeconds(problem, plan),
+                                 alike = AlikeRoutePredictor(problem).Predict(plan);
+    REQUIRE(simulated.status().ToString() == "OK");
+    REQUIRE(alike.status().ToString() == "OK");
+    CHECK(*simulated == Approx(kSumSeconds * by_library).epsilon(0.001));
+    CHECK(*alike == Approx(kSumSeconds * by_library).epsilon(0.001));
+  }
+}
+
 TEST_CASE("the choices that the prediction of a unit's sums supposes are told, each size once") {
   PlanningProblem problem = WithHeads(Uniform(3, 3, 6), 2);
   problem.micro_batch_sizes = {1, 2};

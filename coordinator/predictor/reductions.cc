@@ -319,7 +319,7 @@ SumsAtOnce::SumsAtOnce(const PlanningProblem& problem, const Plan& plan, const s
       for (size_t other = first; other < end; ++other)
         beside += other == rank || (host >= 0 && problem.devices[devices[other]].host == host);
       beside_.push_back(beside);
-      in_unit_.push_back(unit.devices.size() > 1);
+      degree_.push_back(static_cast<int>(unit.devices.size()));
     }
   }
 }
@@ -330,8 +330,10 @@ int SumsAtOnce::Over(const std::vector<Rank>& holders) const {
   return fewest;
 }
 
-bool SumsAtOnce::OfUnits(const std::vector<Rank>& holders) const {
-  return std::any_of(holders.begin(), holders.end(), [&](Rank holder) { return in_unit_[holder]; });
+bool SumsAtOnce::OnHosts(const GradientSlice& slice) const {
+  // Parts of slices are of units of several devices.
+  return std::any_of(slice.holders.begin(), slice.holders.end(),
+                     [&](Rank holder) { return SumsOnHosts(degree_[holder], slice.sums_on_hosts); });
 }
 
 int64_t ElementsAsEven(int64_t elements, int members, double least_part) {

@@ -17,6 +17,7 @@
 #include "runtime/ir/collective/collective_problem.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/gradient_slices.h"
 #include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
@@ -147,12 +148,12 @@ class SumsAtOnce {
   SumsAtOnce(const PlanningProblem& problem, const Plan& plan, const std::vector<int>& devices);
   // Of holders, of which there is one at least.
   int Over(const std::vector<Rank>& holders) const;
-  // Whether one of them is of a unit of several.
-  bool OfUnits(const std::vector<Rank>& holders) const;
+  // Whether a slice's holders sum it on their hosts (SumsOnHosts).
+  bool OnHosts(const GradientSlice& slice) const;
 
  private:
-  std::vector<bool> in_unit_;  // of each rank, whether its unit has others
-  std::vector<int> beside_;    // of each rank, those of its unit that are on its host, itself too
+  std::vector<int> degree_;  // of the unit of each rank
+  std::vector<int> beside_;  // of each rank, those of its unit that are on its host, itself too
 };
 
 // Elements that even slices over `members`, at least one, take as long to be scattered or gathered as slices of `elements` of which the

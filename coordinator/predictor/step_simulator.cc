@@ -420,8 +420,8 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
       elements = ElementsAsEven(elements, static_cast<int>(slice.shares.size()),
                                 *std::min_element(slice.shares.begin(), slice.shares.end()) / all);
     }
-    const bool on_hosts = slice.sums_on_hosts || !slice.runs.empty() || sums_at_once_.OfUnits(slice.holders);
-    const int group = reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders), on_hosts);
+    const int group =
+        reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders), sums_at_once_.OnHosts(slice));
     tasks_[task].work_seconds = part * reductions_.Seconds(group, elements);
     TakeThreads(tasks_[task], simulated);
     TakeWays(tasks_[task], devices,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "coordinator/predictor/library_sums.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/program.h"
 
@@ -41,10 +42,10 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
 }
 
 LinkModel SecondsByElements(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes,
-                            int replicas, int at_once) {
+                            int replicas, int at_once, bool live_elsewhere) {
   LinkModel model;
   GroupSums sums(predictor.samples(), Sample(classes, replicas, at_once), kMostSummed, at_once,
-                 /*on_hosts=*/at_once > 1);
+                 SumsOnHosts(at_once, live_elsewhere));
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8)
     model.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
   return model;
@@ -64,7 +65,6 @@ SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass
     bucket_elements_ = std::max(bucket_elements_, elements);
   }
   if (replicas < 2) return;
-  by_elements_ = SecondsByElements(predictor, classes, replicas, least_degree_);
   std::vector<DeviceClass> others;
   for (size_t c = 0; c < least_begin_.size(); ++c) {
     if (least_begin_[c] == 0) {
@@ -73,11 +73,22 @@ SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass
       later_layer_ = later_layer_ == 0 ? least_begin_[c] : std::min(later_layer_, least_begin_[c]);
     }
   }
-  if (later_layer_ > 0) without_later_ = SecondsByElements(predictor, others, replicas, least_degree_);
+  const bool is_measured = std::any_of(problem.links.each().begin(), problem.links.each().end(),
+                                       [](const LinkCost& link) { return !link.all_reduce.empty(); });
+  for (const bool live_elsewhere : {false, true}) {
+    OfHome& of = of_homes_[live_elsewhere];
+    if (live_elsewhere && (!is_measured || SumsOnHosts(least_degree_, false))) {
+      of = of_homes_[false];
+      break;
+    }
+    of.by_elements = SecondsByElements(predictor, classes, replicas, least_degree_, live_elsewhere);
+    if (later_layer_ > 0)
+      of.without_later = SecondsByElements(predictor, others, replicas, least_degree_, live_elsewhere);
+  }
 }
 
 double SumModel::Seconds(int64_t elements) const {
-  return by_elements_.Seconds(static_cast<double>(elements));
+  return of_homes_[false].by_elements.Seconds(static_cast<double>(elements));
 }
 
 // Bucket by bucket, each of which takes the rounds of a sum.
@@ -87,9 +98,10 @@ SumModel::StageSums SumModel::SumsOf(const StageTable& table, const StageForm& s
   const double buckets =
       std::max(1.0, static_cast<double>(parameters) / static_cast<double>(bucket_elements_));
   const auto elements = static_cast<double>(std::min(parameters, bucket_elements_) / degree);
-  const double later = by_elements_.Seconds(elements);
+  const OfHome& of = of_homes_[stage.saving.window_layers > 0];
+  const double later = of.by_elements.Seconds(elements);
   if (begin >= later_layer_) return {later, buckets * later};
-  const double before = without_later_.Seconds(elements);
+  const double before = of.without_later.Seconds(elements);
   const double part = std::min(1.0, static_cast<double>(later_layer_ - begin) / std::max(1, stage.layers));
   return {before, buckets * (part * before + (1 - part) * later)};
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -41,8 +42,11 @@ class SumModel {
   };
   StageSums SumsOf(const StageTable& table, const StageForm& stage, int begin) const;
 
-  LinkModel by_elements_;    // straight lines between sizes, in elements for bytes; none: nothing is summed
-  LinkModel without_later_;  // likewise, over classes that may hold any layer
+  // Straight lines between sizes, in elements for bytes; none: nothing is summed.
+  struct OfHome {
+    LinkModel by_elements, without_later;  // over all, and over classes that may hold any layer
+  };
+  std::array<OfHome, 2> of_homes_;  // where layers live on their devices, and elsewhere
   std::vector<int> least_begin_;
   int later_layer_ = 0;  // the least of those
   const int least_degree_;

@@ -39,10 +39,6 @@ bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelCon
   });
 }
 
-bool AnyHasWindows(const Plan& plan, const std::vector<UnitId>& units) {
-  return std::any_of(units.begin(), units.end(), [&](UnitId unit) { return plan.units[unit].has_windows(); });
-}
-
 // Segments' places in the order in which all ranks of the plan sum them; empty: it is from the last to the first, as it
 // is where units have the same blocks or none in common. Layers that live elsewhere are summed as backward comes to
 // them.
@@ -105,6 +101,10 @@ ElementRange OwnedRange(const GradientSlice& slice, Rank rank) {
   return SlicesOf(slice.elements, members, slice.shares)[holder - slice.holders.begin()];
 }
 
+bool LivesElsewhere(const ModelConfig& config, SegmentId segment, const Unit& holder) {
+  return holder.has_windows() && IsLayer(config, segment);
+}
+
 std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& config,
                                                             SegmentId first_segment, SegmentId end_segment) {
   const int64_t enough = std::min(kLargeBucketElements, ModelElements(config) / kFewestBuckets);
@@ -139,7 +139,9 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   for (const SegmentId segment : SegmentsOf(config, unit.chunks)) {
     if (SegmentElements(config, segment) == 0) continue;
     std::vector<UnitId> units = HoldersOf(plan, config, segment);
-    const bool sums_on_hosts = IsLayer(config, segment) && AnyHasWindows(plan, units);
+    const bool sums_on_hosts = std::any_of(units.begin(), units.end(), [&](UnitId holder) {
+      return LivesElsewhere(config, segment, plan.units[holder]);
+    });
     const bool on_peers = IsLayer(config, segment) && unit.lives_on_peers();
     if (!runs.empty() && runs.back().units == units && runs.back().sums_on_hosts == sums_on_hosts &&
         !on_peers && AreEmpty(config, runs.back().end_segment, segment)) {

@@ -46,6 +46,9 @@ ElementRange OwnedRange(const GradientSlice& slice, Rank rank);
 // `chunks`.
 BlockId CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first_segment);
 
+// Whether `segment` is of a layer that lives elsewhere than on the devices of `holder`, so that all who hold it sum it on their hosts.
+bool LivesElsewhere(const ModelConfig& config, SegmentId segment, const Unit& holder);
+
 // Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon
 // as the last backward has gone through it, while that goes on; it is large enough to make little of the
 // latency.
