@@ -16,8 +16,8 @@
 #include "cli/patient_call.h"
 #include "cli/plan_page.h"
 #include "cli/what_if_view.h"
-#include "coordinator/problem/not_measured.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/cluster/not_measured.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/problem/not_measured.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/cluster/not_measured.h"
 
 namespace medley {
 namespace {

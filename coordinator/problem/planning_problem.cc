@@ -13,10 +13,10 @@
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/problem/cluster_links.h"
 #include "coordinator/problem/network.h"
-#include "coordinator/problem/not_measured.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/cluster/device_profile.h"
+#include "runtime/ir/cluster/not_measured.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/family.h"
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "coordinator/problem/not_measured.h"
 #include "coordinator/problem/processors.h"
+#include "runtime/ir/cluster/not_measured.h"
 #include "runtime/ir/model/block_sizes.h"
 
 namespace medley {
