@@ -252,8 +252,9 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
 }
 
 void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
-  CLI::App* nodes =
-      app.add_subcommand("nodes", "nodes and their devices; --output cluster: as a file for plan --cluster, nodes that are alike as one group");
+  CLI::App* nodes = app.add_subcommand("nodes",
+                                       "nodes and their devices; --output cluster: as a file for plan "
+                                       "--cluster, nodes that are alike as one group");
   nodes->add_flag("--kernels", arguments.kernels, "which kernels run the ops of their devices, and why");
   nodes->add_option("NODE", arguments.node, "this node alone");
   nodes->callback([&] {
