@@ -26,6 +26,19 @@ bool Saves(const UnitSaving& saving, const StageForm& stage) {
   return saving.activations_home == ActivationsHome::kDevice || stage.from_end >= kFewestFromEndToStore;
 }
 
+// `memory` of something is to be that of as much and `more`, of which `with_next` has the first.
+void Grow(RankMemory& memory, const RankMemory& with_next, int more) {
+  for (Bytes RankMemory::*part :
+       {&RankMemory::parameters, &RankMemory::gradients, &RankMemory::optimizer, &RankMemory::activations,
+        &RankMemory::boundaries, &RankMemory::workspace, &RankMemory::logits, &RankMemory::conversions,
+        &RankMemory::ahead, &RankMemory::host})
+    memory.*part += more * (with_next.*part - memory.*part);
+  for (Bytes WindowMemory::*part :
+       {&WindowMemory::parameters, &WindowMemory::gradients, &WindowMemory::optimizer})
+    memory.windows.*part += more * (with_next.windows.*part - memory.windows.*part);
+  memory.multiplied += more * (with_next.multiplied - memory.multiplied);
+}
+
 }  // namespace
 
 Schedule ScheduleByClasses(const PlanConstraints& constraints) {
@@ -315,18 +328,29 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int 
   if (schedule_ != Schedule::kGPipe) routes = 1;
   const int sequences = routes * problem_.micro_batch_sizes[stage.size];
   const int micro_batches = std::max(1, (problem_.shape.global_batch_sequences + sequences - 1) / sequences);
-  if (const int again = stage.saving.recomputed_layers; again > 0 && again + 1 < stage.layers) {
-    // Each layer that keeps all keeps as much more as the one before.
-    StageForm all = stage, all_but_one = stage;
-    all.saving.recomputed_layers = 0;
-    all_but_one.saving.recomputed_layers = stage.layers - 1;
-    RankMemory memory = Of(kind, all, routes);
-    const RankMemory with_one = Of(kind, all_but_one, routes);
-    const int kept = stage.layers - again;
-    memory.activations += kept * (with_one.activations - memory.activations);
-    memory.host += kept * (with_one.host - memory.host);
-    return memory;
+  // From so many layers on each takes as much as the one before, and so does each that keeps all.
+  StageForm few = stage;
+  const bool is_alone = stage.first && stage.from_end == 1;  // and has all layers
+  if (!is_alone) few.layers = std::min(stage.layers, stage.saving.window_layers > 0 ? kFewestWindows + 3 : 2);
+  few.saving.recomputed_layers = 0;
+  RankMemory memory = InWindows(kind, few, micro_batches);
+  const Bytes activations = memory.activations, host = memory.host;
+  if (few.layers < stage.layers) {
+    StageForm next = few;
+    ++next.layers;
+    Grow(memory, InWindows(kind, next, micro_batches), stage.layers - few.layers);
   }
+  const int again = stage.saving.recomputed_layers;
+  if (again == 0 || again >= stage.layers) return memory;
+  StageForm but_one = few;
+  but_one.saving.recomputed_layers = few.layers - 1;
+  const RankMemory with_one = InWindows(kind, but_one, micro_batches);
+  memory.activations += (stage.layers - again) * (with_one.activations - activations);
+  memory.host += (stage.layers - again) * (with_one.host - host);
+  return memory;
+}
+
+RankMemory StageMemories::InWindows(const StageKind& kind, const StageForm& stage, int micro_batches) {
   const int more = stage.saving.window_layers - kFewestWindows;
   if (more < 2) return Known(kind, stage, micro_batches);
   // Each window takes as much as the one before.
@@ -334,15 +358,7 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int 
   fewest.saving.window_layers = kFewestWindows;
   next.saving.window_layers = kFewestWindows + 1;
   RankMemory memory = Known(kind, fewest, micro_batches);
-  const RankMemory& with_next = Known(kind, next, micro_batches);
-  const auto grow = [more](Bytes& bytes, Bytes with_one_more) { bytes += more * (with_one_more - bytes); };
-  grow(memory.parameters, with_next.parameters);
-  grow(memory.gradients, with_next.gradients);
-  grow(memory.optimizer, with_next.optimizer);
-  grow(memory.windows.parameters, with_next.windows.parameters);
-  grow(memory.windows.gradients, with_next.windows.gradients);
-  grow(memory.windows.optimizer, with_next.windows.optimizer);
-  memory.multiplied += more * (with_next.multiplied - memory.multiplied);
+  Grow(memory, Known(kind, next, micro_batches), more);
   return memory;
 }
 
@@ -541,11 +557,17 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
     least = saving;
     least_seconds = seconds;
   };
+  // Whether what `stage` does takes less than the least so far with one layer made again, if not with none.
+  const auto may_be_faster = [&] {
+    StageForm with_one = stage;
+    with_one.saving.recomputed_layers = stage.saving.recompute == Recompute::kNone ? 0 : 1;
+    return !least || PassSeconds(with_one) < least_seconds;
+  };
   const std::vector<UnitSaving>& ways = kinds_[stage.kind].ways[stage.size];
   for (const UnitSaving& saving : ways) {
     if (!Saves(saving, stage)) continue;
     stage.saving = saving;
-    if (stage.layers > MostLayers(stage)) continue;
+    if (stage.layers > MostLayers(stage) || !may_be_faster()) continue;
     consider(WithFewestRecomputed(stage));
     // Nothing is faster than the fastest with nothing recomputed.
     if (saving == ways.front() && saving.recompute == Recompute::kNone) return least;
@@ -561,7 +583,7 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
     for (const int windows : {most, kFewestWindows}) {
       stage.saving = saving;
       stage.saving.window_layers = windows;
-      consider(WithFewestRecomputed(stage));
+      if (may_be_faster()) consider(WithFewestRecomputed(stage));
       if (windows == kFewestWindows || saving.recompute == Recompute::kNone) break;
     }
   }

@@ -108,6 +108,8 @@ class StageMemories {
   RankMemory Of(const StageKind& kind, const StageForm& stage, int routes);
 
  private:
+  // Of all layers that it recomputes, whatever windows it has.
+  RankMemory InWindows(const StageKind& kind, const StageForm& stage, int micro_batches);
   const RankMemory& Known(const StageKind& kind, const StageForm& stage, int micro_batches);
   RankMemory Count(const StageKind& kind, const StageForm& stage, int micro_batches);
 
