@@ -39,6 +39,13 @@ void Grow(RankMemory& memory, const RankMemory& with_next, int more) {
   memory.multiplied += more * (with_next.multiplied - memory.multiplied);
 }
 
+// Such a stage of so many layers, of which the last `recomputed` are made again; 0: all, if any.
+StageForm WithLayers(StageForm stage, int layers, int recomputed) {
+  stage.layers = layers;
+  stage.saving.recomputed_layers = recomputed;
+  return stage;
+}
+
 }  // namespace
 
 Schedule ScheduleByClasses(const PlanConstraints& constraints) {
@@ -328,54 +335,44 @@ RankMemory StageMemories::Of(const StageKind& kind, const StageForm& stage, int 
   if (schedule_ != Schedule::kGPipe) routes = 1;
   const int sequences = routes * problem_.micro_batch_sizes[stage.size];
   const int micro_batches = std::max(1, (problem_.shape.global_batch_sequences + sequences - 1) / sequences);
-  // From so many layers on each takes as much as the one before, and so does each that keeps all.
-  StageForm few = stage;
-  const bool is_alone = stage.first && stage.from_end == 1;  // and has all layers
-  if (!is_alone) few.layers = std::min(stage.layers, stage.saving.window_layers > 0 ? kFewestWindows + 3 : 2);
-  few.saving.recomputed_layers = 0;
-  RankMemory memory = InWindows(kind, few, micro_batches);
-  const Bytes activations = memory.activations, host = memory.host;
-  if (few.layers < stage.layers) {
-    StageForm next = few;
-    ++next.layers;
-    Grow(memory, InWindows(kind, next, micro_batches), stage.layers - few.layers);
+  Line& line = LineOf(stage, kind, micro_batches);
+  RankMemory memory = line.few;
+  if (line.layers < stage.layers) {
+    if (!line.next) line.next = InWindows(kind, WithLayers(stage, line.layers + 1, 0), micro_batches);
+    Grow(memory, *line.next, stage.layers - line.layers);
   }
   const int again = stage.saving.recomputed_layers;
   if (again == 0 || again >= stage.layers) return memory;
-  StageForm but_one = few;
-  but_one.saving.recomputed_layers = few.layers - 1;
-  const RankMemory with_one = InWindows(kind, but_one, micro_batches);
-  memory.activations += (stage.layers - again) * (with_one.activations - activations);
-  memory.host += (stage.layers - again) * (with_one.host - host);
+  if (!line.but_one)
+    line.but_one = InWindows(kind, WithLayers(stage, line.layers, line.layers - 1), micro_batches);
+  memory.activations += (stage.layers - again) * (line.but_one->activations - line.few.activations);
+  memory.host += (stage.layers - again) * (line.but_one->host - line.few.host);
   return memory;
+}
+
+StageMemories::Line& StageMemories::LineOf(const StageForm& stage, const StageKind& kind, int micro_batches) {
+  const bool is_alone = stage.first && stage.from_end == 1;  // and has all layers
+  const int few = is_alone ? stage.layers
+                           : std::min(stage.layers, stage.saving.window_layers > 0 ? kFewestWindows + 3 : 2);
+  const Key key = {kind.devices[0], kind.degree,    stage.size,           few,
+                   stage.first,     stage.from_end, KindOf(stage.saving), stage.saving.window_layers,
+                   micro_batches};
+  const auto known = lines_.find(key);
+  if (known != lines_.end()) return known->second;
+  return lines_.emplace(key, Line{few, InWindows(kind, WithLayers(stage, few, 0), micro_batches), {}, {}})
+      .first->second;
 }
 
 RankMemory StageMemories::InWindows(const StageKind& kind, const StageForm& stage, int micro_batches) {
   const int more = stage.saving.window_layers - kFewestWindows;
-  if (more < 2) return Known(kind, stage, micro_batches);
+  if (more < 2) return Count(kind, stage, micro_batches);
   // Each window takes as much as the one before.
   StageForm fewest = stage, next = stage;
   fewest.saving.window_layers = kFewestWindows;
   next.saving.window_layers = kFewestWindows + 1;
-  RankMemory memory = Known(kind, fewest, micro_batches);
-  Grow(memory, Known(kind, next, micro_batches), more);
+  RankMemory memory = Count(kind, fewest, micro_batches);
+  Grow(memory, Count(kind, next, micro_batches), more);
   return memory;
-}
-
-const RankMemory& StageMemories::Known(const StageKind& kind, const StageForm& stage, int micro_batches) {
-  const Key key = {kind.devices[0],
-                   kind.degree,
-                   stage.size,
-                   stage.layers,
-                   stage.first,
-                   stage.from_end,
-                   KindOf(stage.saving),
-                   stage.saving.window_layers,
-                   stage.saving.recomputed_layers,
-                   micro_batches};
-  const auto known = known_.find(key);
-  if (known != known_.end()) return known->second;
-  return known_.emplace(key, Count(kind, stage, micro_batches)).first->second;
 }
 
 RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage, int micro_batches) {
@@ -512,8 +509,11 @@ double StageTable::optimizer_share(const StageForm& stage) const {
 }
 
 int StageTable::MostLayers(StageForm stage) {
-  const std::tuple key = {stage.kind,     stage.size,           stage.first,
-                          stage.from_end, KindOf(stage.saving), stage.units};
+  int64_t key = stage.kind;
+  for (const auto &[number, numbers] :
+       {std::pair(stage.size, 1 << 10), std::pair(stage.first ? 1 : 0, 2), std::pair(stage.from_end, 1 << 14),
+        std::pair(KindOf(stage.saving), 1 << 4), std::pair(stage.units, 1 << 16)})
+    key = key * numbers + number;
   const auto known = most_layers_.find(key);
   if (known != most_layers_.end()) return known->second;
   stage.saving.window_layers = 0;
@@ -567,7 +567,7 @@ std::optional<UnitSaving> StageTable::LeastSaving(StageForm stage) {
   for (const UnitSaving& saving : ways) {
     if (!Saves(saving, stage)) continue;
     stage.saving = saving;
-    if (stage.layers > MostLayers(stage) || !may_be_faster()) continue;
+    if (!may_be_faster() || stage.layers > MostLayers(stage)) continue;
     consider(WithFewestRecomputed(stage));
     // Nothing is faster than the fastest with nothing recomputed.
     if (saving == ways.front() && saving.recompute == Recompute::kNone) return least;

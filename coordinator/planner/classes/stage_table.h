@@ -108,16 +108,23 @@ class StageMemories {
   RankMemory Of(const StageKind& kind, const StageForm& stage, int routes);
 
  private:
-  // Of all layers that it recomputes, whatever windows it has.
+  // Of such a stage with few layers all of which it recomputes, if any: from so many on each takes as much as the one before, and so
+  // does each that keeps all.
+  struct Line {
+    int layers = 0;
+    RankMemory few;
+    std::optional<RankMemory> next, but_one;  // of a layer more; of one that keeps all. None: nobody asked
+  };
+  Line& LineOf(const StageForm& stage, const StageKind& kind, int micro_batches);
+  // Whatever windows it has.
   RankMemory InWindows(const StageKind& kind, const StageForm& stage, int micro_batches);
-  const RankMemory& Known(const StageKind& kind, const StageForm& stage, int micro_batches);
   RankMemory Count(const StageKind& kind, const StageForm& stage, int micro_batches);
 
   const PlanningProblem& problem_;
   const Schedule schedule_;
   const SharedWays ways_;
   StageBuffers buffers_;
-  using Key = std::tuple<int, int, int, int, bool, int, int, int, int, int>;
+  using Key = std::tuple<int, int, int, int, bool, int, int, int, int>;
   struct Hash {
     size_t operator()(const Key& key) const {
       const auto mixed = [](auto... of) {
@@ -128,7 +135,7 @@ class StageMemories {
       return std::apply(mixed, key);
     }
   };
-  std::unordered_map<Key, RankMemory, Hash> known_;
+  std::unordered_map<Key, Line, Hash> lines_;
 };
 
 // Times and memory of stages under ScheduleByClasses, of a problem of many devices. Keeps a reference to the problem.
@@ -230,7 +237,7 @@ class StageTable {
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t tied_parameters_ = 0, embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
   StageMemories& memories_;
-  std::map<std::tuple<int, int, bool, int, int, int>, int> most_layers_;
+  std::unordered_map<int64_t, int> most_layers_;
   std::map<std::tuple<int, int, bool, int>, int> most_windows_;  // those that were found last
 };
 
