@@ -39,9 +39,12 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
                                           [&](const auto& one) { return form.layers <= one.second; });
           std::optional<UnitSaving> saving;
           if (least != ways.end()) saving = least->first;
-          // Nothing is faster than the fastest where it recomputes nothing; others may recompute fewer layers.
+          // Nothing is faster than the fastest where it recomputes nothing. Otherwise a bound takes as few layers as fit; of plans these
+          // are told when a shape is found, for in other orders what recomputes at all has no gradients to put off.
           const bool is_fastest = saving && least == ways.begin() && saving->recompute == Recompute::kNone;
-          if (!is_fastest && (saving || table.layers_on_hosts())) saving = table.LeastSaving(form);
+          const bool asks = table.is_of_bounds() ||
+                            (table.layers_on_hosts() && (!saving || saving->recompute != Recompute::kNone));
+          if (!is_fastest && asks && (saving || table.layers_on_hosts())) saving = table.LeastSaving(form);
           const bool fits = saving && form.layers >= LeastLayers(from_end, first);
           savings_.push_back(fits ? saving : std::nullopt);
           // Further from the end a stage that does the same takes as long.

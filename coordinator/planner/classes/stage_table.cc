@@ -510,7 +510,7 @@ double StageTable::optimizer_share(const StageForm& stage) const {
 
 int StageTable::MostLayers(StageForm stage) {
   int64_t key = stage.kind;
-  for (const auto &[number, numbers] :
+  for (const auto& [number, numbers] :
        {std::pair(stage.size, 1 << 10), std::pair(stage.first ? 1 : 0, 2), std::pair(stage.from_end, 1 << 14),
         std::pair(KindOf(stage.saving), 1 << 4), std::pair(stage.units, 1 << 16)})
     key = key * numbers + number;

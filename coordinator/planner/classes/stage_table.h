@@ -178,6 +178,7 @@ class StageTable {
   // Beside all that the first rank has of it otherwise.
   StageKeeping KeepingOf(const StageForm& stage);
   bool layers_on_hosts() const { return scope_.layers_on_hosts; }
+  bool is_of_bounds() const { return scope_.of_bounds; }
   // What such a stage may do without windows, whatever layers it has, what takes the least time first, and the most layers that then
   // fit; none with which no more fit than with one before.
   std::vector<std::pair<UnitSaving, int>> Ways(StageForm stage);
