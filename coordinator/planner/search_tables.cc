@@ -171,9 +171,7 @@ double SearchTables::BackwardSeconds(int device_class, int size, BlockRange bloc
 
 double SearchTables::RecomputeSeconds(int device_class, int size, BlockRange blocks,
                                       const UnitSaving& saving) const {
-  if (saving.recompute == Recompute::kNone) return 0;
-  int layers = LayersOf(Unit{.chunks = {blocks}}, problem_.shape.model);
-  if (saving.recomputed_layers > 0) layers = std::min(layers, saving.recomputed_layers);
+  const int layers = saving.RecomputedOf(LayersOf(Unit{.chunks = {blocks}}, problem_.shape.model));
   return layers * recompute_seconds_[device_class][size][static_cast<int>(saving.recompute)];
 }
 

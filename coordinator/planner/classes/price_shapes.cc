@@ -39,12 +39,13 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
                                           [&](const auto& one) { return form.layers <= one.second; });
           std::optional<UnitSaving> saving;
           if (least != ways.end()) saving = least->first;
-          // Nothing is faster than the fastest where it recomputes nothing. Otherwise a bound takes as few layers as fit; of plans these
+          // A bound takes as few layers as fit, but that nothing is faster than the fastest where it recomputes nothing. Of plans these
           // are told when a shape is found, for in other orders what recomputes at all has no gradients to put off.
-          const bool is_fastest = saving && least == ways.begin() && saving->recompute == Recompute::kNone;
-          const bool asks = table.is_of_bounds() ||
-                            (table.layers_on_hosts() && (!saving || saving->recompute != Recompute::kNone));
-          if (!is_fastest && asks && (saving || table.layers_on_hosts())) saving = table.LeastSaving(form);
+          const bool recomputes_none = saving && saving->recompute == Recompute::kNone;
+          const bool may_take_less =
+              table.is_of_bounds() && saving && !(recomputes_none && least == ways.begin());
+          const bool may_live_on_host = table.layers_on_hosts() && !recomputes_none;
+          if (may_take_less || may_live_on_host) saving = table.LeastSaving(form);
           const bool fits = saving && form.layers >= LeastLayers(from_end, first);
           savings_.push_back(fits ? saving : std::nullopt);
           // Further from the end a stage that does the same takes as long.

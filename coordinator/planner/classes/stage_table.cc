@@ -268,7 +268,8 @@ double StageTable::AheadSeconds(const StageForm& stage) const {
   const auto& of_layer = kinds_[stage.kind].PassesOf(stage.saving, stage.size).layer_recompute_seconds;
   const double again = of_layer[static_cast<int>(stage.saving.recompute)];
   if (!scope_.of_bounds) return again;
-  return std::min(RecomputedLayers(stage) * again, of_layer[static_cast<int>(Recompute::kLayers)]);
+  return std::min(stage.saving.RecomputedOf(stage.layers) * again,
+                  of_layer[static_cast<int>(Recompute::kLayers)]);
 }
 
 double StageTable::BackwardSeconds(const StageForm& stage) const {
@@ -276,7 +277,8 @@ double StageTable::BackwardSeconds(const StageForm& stage) const {
   const StageKind::Passes& passes = kind.PassesOf(stage.saving, stage.size);
   const BlockTimes& times = passes.times;
   const double again = passes.layer_recompute_seconds[static_cast<int>(stage.saving.recompute)];
-  double layers = stage.layers * times.layer.backward_seconds + RecomputedLayers(stage) * again;
+  double layers =
+      stage.layers * times.layer.backward_seconds + stage.saving.RecomputedOf(stage.layers) * again;
   if (CountsCopies(stage)) {
     const LayerCopies copies = CopiesOf(stage.layers, stage.saving.window_layers, optimizer_share(stage));
     layers = std::max({layers, copies.backward_fetched * kind.FetchSeconds(),
@@ -298,7 +300,7 @@ double StageTable::WeightGradientSeconds(const StageForm& stage) const {
 
 Bytes StageTable::KeptBytes(const StageForm& stage) const {
   const StageKind::Passes& passes = kinds_[stage.kind].PassesOf(stage.saving, stage.size);
-  const int again = RecomputedLayers(stage);
+  const int again = stage.saving.RecomputedOf(stage.layers);
   return again * passes.layer_kept[static_cast<int>(stage.saving.recompute)] +
          (stage.layers - again) * passes.layer_kept[static_cast<int>(Recompute::kNone)] +
          (stage.first ? passes.embedding_kept : Bytes{});
@@ -509,11 +511,8 @@ double StageTable::optimizer_share(const StageForm& stage) const {
 }
 
 int StageTable::MostLayers(StageForm stage) {
-  int64_t key = stage.kind;
-  for (const auto& [number, numbers] :
-       {std::pair(stage.size, 1 << 10), std::pair(stage.first ? 1 : 0, 2), std::pair(stage.from_end, 1 << 14),
-        std::pair(KindOf(stage.saving), 1 << 4), std::pair(stage.units, 1 << 16)})
-    key = key * numbers + number;
+  const std::tuple key = {stage.kind,     stage.size,           stage.first,
+                          stage.from_end, KindOf(stage.saving), stage.units};
   const auto known = most_layers_.find(key);
   if (known != most_layers_.end()) return known->second;
   stage.saving.window_layers = 0;

@@ -96,6 +96,18 @@ struct StageShortage {
 // The schedule that plans are made for: 1F1B, or GPipe where that is not allowed.
 Schedule ScheduleByClasses(const PlanConstraints& constraints);
 
+struct NumbersHash {
+  template <typename... Numbers>
+  size_t operator()(const std::tuple<Numbers...>& numbers) const {
+    const auto mixed = [](auto... of) {
+      size_t hash = 0;
+      ((hash = hash * 1'000'003 + static_cast<size_t>(of)), ...);
+      return hash;
+    };
+    return std::apply(mixed, numbers);
+  }
+};
+
 // What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
 // shares of that differ. And the ways that its devices share, which take a look at all of them.
 class StageMemories {
@@ -125,17 +137,7 @@ class StageMemories {
   const SharedWays ways_;
   StageBuffers buffers_;
   using Key = std::tuple<int, int, int, int, bool, int, int, int, int>;
-  struct Hash {
-    size_t operator()(const Key& key) const {
-      const auto mixed = [](auto... of) {
-        size_t hash = 0;
-        ((hash = hash * 1'000'003 + static_cast<size_t>(of)), ...);
-        return hash;
-      };
-      return std::apply(mixed, key);
-    }
-  };
-  std::unordered_map<Key, Line, Hash> lines_;
+  std::unordered_map<Key, Line, NumbersHash> lines_;
 };
 
 // Times and memory of stages under ScheduleByClasses, of a problem of many devices. Keeps a reference to the problem.
@@ -214,11 +216,6 @@ class StageTable {
   double AheadSeconds(const StageForm& stage) const;
   // Of as few layers as fit, if it fits with all of them.
   UnitSaving WithFewestRecomputed(StageForm stage);
-  // Layers that it makes again.
-  static int RecomputedLayers(const StageForm& stage) {
-    if (stage.saving.recompute == Recompute::kNone) return 0;
-    return stage.saving.recomputed_layers > 0 ? stage.saving.recomputed_layers : stage.layers;
-  }
   // The most windows that fit; 0: not even the fewest, or its layers may not live there.
   int MostWindows(StageForm stage);
   bool CountsCopies(const StageForm& stage) const {
@@ -238,7 +235,7 @@ class StageTable {
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t tied_parameters_ = 0, embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
   StageMemories& memories_;
-  std::unordered_map<int64_t, int> most_layers_;
+  std::unordered_map<std::tuple<int, int, bool, int, int, int>, int, NumbersHash> most_layers_;
   std::map<std::tuple<int, int, bool, int>, int> most_windows_;  // those that were found last
 };
 

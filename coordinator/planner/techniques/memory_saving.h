@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,11 @@ struct UnitSaving {
   bool sequence_parallel = false;  // of units of several devices
   int recomputed_layers = 0;       // with `recompute`, of its last ones; 0: of all
 
+  // How many of so many layers, the unit's last ones, are made again.
+  int RecomputedOf(int layers) const {
+    if (recompute == Recompute::kNone) return 0;
+    return recomputed_layers > 0 ? std::min(layers, recomputed_layers) : layers;
+  }
   void Set(Unit& unit) const;
   friend bool operator==(const UnitSaving&, const UnitSaving&) = default;
 };
