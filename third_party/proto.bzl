@@ -1,5 +1,7 @@
 """Protos, by the machine's own protoc."""
 
+load("//third_party/precompiled:precompiled.bzl", "with_precompiled")
+
 def _generate(name, proto, outs, flags):
     native.genrule(
         name = name,
@@ -16,9 +18,7 @@ def cc_proto(name, proto, deps = [], **kwargs):
         name = name,
         srcs = [stem + ".pb.cc"],
         hdrs = [stem + ".pb.h"],
-        copts = ["-w"],
-        deps = deps + ["//third_party:protobuf"],
-        **kwargs
+        **with_precompiled("library", copts = ["-w"], deps = deps + ["//third_party:protobuf"], **kwargs)
     )
 
 def cc_grpc(name, proto, deps, **kwargs):
@@ -34,7 +34,5 @@ def cc_grpc(name, proto, deps, **kwargs):
         name = name,
         srcs = [stem + ".grpc.pb.cc"],
         hdrs = [stem + ".grpc.pb.h"],
-        copts = ["-w"],
-        deps = deps + ["//third_party:grpc"],
-        **kwargs
+        **with_precompiled("library", copts = ["-w"], deps = deps + ["//third_party:grpc"], **kwargs)
     )
