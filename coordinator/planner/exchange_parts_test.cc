@@ -132,7 +132,7 @@ double LeastSeconds(const PlanningProblem& problem) {
         if (seconds.ok() && *seconds < least && FitsMemory(problem, cut)) least = *seconds;
         return;
       }
-      for (int parts = 1; parts <= sequences[unit]; ++parts) {
+      for (int parts = 1; parts <= std::max(sequences[unit], kMostPartsOfRows); ++parts) {
         cut.units[unit].exchange_parts = parts;
         self(self, unit + 1);
       }

@@ -360,11 +360,7 @@ absl::StatusOr<std::string> DescribeCut(const PlanningProblem& problem, const Pl
 
 // What a unit that sums of whole micro-batches would bring by cutting them in two; empty: it cannot, or parts were not measured.
 std::string DescribeUncut(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
-  const Visits visits = VisitsOf(plan, unit);
-  if (plan.units[unit].exchange_parts > 1 ||
-      std::any_of(visits.begin(), visits.end(),
-                  [](const Visit& visit) { return visit.micro_batch_sequences < 2; }))
-    return "";
+  if (plan.units[unit].exchange_parts > 1) return "";
   Plan cut = plan;
   cut.units[unit].exchange_parts = 2;
   const absl::StatusOr<double> seconds = PredictStepSeconds(problem, cut);

@@ -19,34 +19,46 @@ double SecondsInParts(const PlanningProblem& problem, Reductions& reductions, co
     double share, sum_seconds;
   };
   std::vector<PartCost> parts;
-  for (const RowRange& part : PartsOf(pass.sequences, pass.parts)) {
-    const double share = static_cast<double>(part.size()) / static_cast<double>(pass.sequences);
-    const int64_t elements = part.size() * problem.shape.sequence * model.hidden;
-    parts.push_back({share, reductions.ExchangeSeconds(unit.group, elements, pass.activations)});
+  for (const RowRange& part : PartRows(pass.sequences, problem.shape.sequence, pass.parts)) {
+    const double share = static_cast<double>(part.size()) / static_cast<double>(pass.rows);
+    parts.push_back(
+        {share, reductions.ExchangeSeconds(unit.group, part.size() * model.hidden, pass.activations)});
   }
   PartsTimeline timeline(/*hides=*/!unit.exchanges_on_cores);
-  const auto in_parts = [&](double seconds) {
+  const bool onwards = pass.kind == InstructionKind::kForward || pass.kind == InstructionKind::kRecompute;
+  const bool cuts_sequences = PartsCutSequences(pass.sequences, pass.parts);
+  const auto in_parts = [&](int branch, double seconds) {
+    double behind_seconds = seconds;
+    if (cuts_sequences && FamilyOf(model).branches[branch].core == CoreKind::kAttention) {
+      const StepShares steps = onwards ? ForwardStepShares(model, branch, problem.shape.sequence)
+                                       : InputGradientStepShares(model, branch, problem.shape.sequence);
+      // All parts but the last have been summed since the last branch.
+      timeline.Compute((1 - parts.back().share) * steps.before * seconds);
+      timeline.Await();
+      timeline.Compute((parts.back().share * steps.before + steps.core) * seconds);
+      behind_seconds = steps.behind * seconds;
+    }
     for (const PartCost& part : parts) {
-      timeline.Compute(part.share * seconds);
+      timeline.Compute(part.share * behind_seconds);
       timeline.BeginSum(part.sum_seconds);
     }
   };
   const auto branch_share = [&](int branch) { return BranchShare(model, branch, problem.shape.sequence); };
   if (pass.kind == InstructionKind::kRecompute) {
     const double seconds = rank.Seconds(pass.kind, pass.blocks);
-    in_parts(branch_share(0) * seconds);
+    in_parts(0, branch_share(0) * seconds);
     timeline.Compute(branch_share(1) * seconds);
     return timeline.Seconds();
   }
-  const bool onwards = pass.kind == InstructionKind::kForward;
   for (int i = 0; i < pass.blocks.size(); ++i) {
     const BlockId block = onwards ? pass.blocks.first + i : pass.blocks.end - 1 - i;
     const double forward = rank.ForwardSeconds(block), of_input = rank.InputGradientSeconds(block),
                  put_off = pass.kind == InstructionKind::kBackward ? rank.WeightGradientSeconds(block) : 0;
     if (model.is_layer(block)) {
       for (int b = 0; b < kBranches; ++b) {
-        const double share = branch_share(onwards ? b : kBranches - 1 - b);
-        in_parts(share * (onwards ? forward : of_input));
+        const int branch = onwards ? b : kBranches - 1 - b;
+        const double share = branch_share(branch);
+        in_parts(branch, share * (onwards ? forward : of_input));
         if (!onwards) timeline.Compute(share * put_off);
       }
       continue;
@@ -81,7 +93,9 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
   layer.forward_seconds = layer.recompute_seconds = layer.recompute_but_attention_seconds = 0;
   layer.split_seconds = 0;  // backwards of parts make their gradients apart in any case
   layer.backward_seconds = layer.weight_gradient_seconds;
-  for (const RowRange& part : PartsOf(sequences, parts)) {
+  // What rows of a sequence take nobody has measured: as long as they do in the whole.
+  const bool cuts_sequences = PartsCutSequences(sequences, parts);
+  for (const RowRange& part : PartsOf(sequences, cuts_sequences ? 1 : parts)) {
     const size_t size = index(part.size());
     if (size == sizes.size()) {
       return absl::InvalidArgumentError(absl::StrCat("exchange_parts: ", parts, " cut a micro-batch of ",

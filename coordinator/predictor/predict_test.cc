@@ -845,6 +845,47 @@ TEST_CASE("what a unit sums of one part of a micro-batch takes no time beside a 
   CHECK(elements == std::vector<int64_t>{8 * 4, 16 * 4, 3 * 16});
 }
 
+TEST_CASE("parts that cut sequences wait for each other in attention alone") {
+  PlanningProblem problem = WithHeads(Uniform(2, 3, 5), 2);
+  const ModelConfig& model = problem.shape.model;
+  const std::vector<ModelShare> shares = EvenShares(model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[1], 0.6}});
+  Plan plan = Replicas(5, {5});
+  plan.units[0].devices.push_back("d1");
+  plan.units[0].exchange_parts = 2;
+  problem.forced_all_reduce = CollectiveAlgorithm::kTree;
+  // Of a part, [4, 4], each sum takes so long; one of the head's statistics, [3, 8], one and a half of them.
+  const auto connect = [&](double seconds) {
+    ConnectBy(problem, 2 * seconds / kMessageBytes);
+    return 2 * seconds * 8 * ScalarCount(model) / kMessageBytes;
+  };
+  // Of a token, 2 * 4 * 12 FLOPs before the core of attention, 2 * 8 * 4 in it and 2 * 4 * 4 behind it; in backward 5 * 8 * 4 in it.
+  const StepShares forward = ForwardStepShares(model, 0, 8), gradient = InputGradientStepShares(model, 0, 8);
+  CHECK(forward.before == Approx(96.0 / 192));
+  CHECK(forward.core == Approx(64.0 / 192));
+  CHECK(forward.behind == Approx(32.0 / 192));
+  CHECK(gradient.before == Approx(32.0 / 288));
+  CHECK(gradient.core == Approx(160.0 / 288));
+  CHECK(gradient.behind == Approx(96.0 / 288));
+
+  // Nothing is computed beside the first sum of the embedding, the last of the forward, and those of the head.
+  double scalars_seconds = connect(0.01);
+  const double computing_seconds = 5 * 3 * 3 * 0.6;
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(computing_seconds + 5 * (0.01 + 0.01 + 0.015 + 0.02) + scalars_seconds).epsilon(1e-12));
+
+  // Beside long sums go all passes but those of attention that wait for all parts, and the first of backward.
+  scalars_seconds = connect(10);
+  const double attention_seconds = 0.6 * 192 / 448, other_seconds = 0.6 * 256 / 448;
+  const double waits_forward = 0.5 * 96 / 192 + 64.0 / 192 + 0.5 * 32 / 192,
+               waits_backward = 0.5 * 32 / 288 + 160.0 / 288 + 0.5 * 96 / 288;
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(5 * (10 * 14 + 15 + 20 + 10 * 12 + 3 * (waits_forward + waits_backward) * attention_seconds +
+                    other_seconds / 2) +
+               scalars_seconds)
+            .epsilon(1e-12));
+}
+
 TEST_CASE("what a unit of devices with memory of their own exchanges goes by their library, or is copied") {
   PlanningProblem problem = WithHeads(Uniform(2, 3, 5), 2);
   const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);

@@ -71,7 +71,9 @@ double UnitPasses::MicroBatchSeconds() const {
 int BestParts(const PlanningProblem& problem, Reductions& reductions, Unit unit, int sequences) {
   int best = 1;
   double least_seconds = 0;
-  for (int parts = 1; parts <= sequences; ++parts) {
+  const int64_t most =
+      std::min<int64_t>(std::max(sequences, kMostPartsOfRows), sequences * problem.shape.sequence);
+  for (int parts = 1; parts <= most; ++parts) {
     unit.exchange_parts = parts;
     const absl::StatusOr<UnitPasses> passes = UnitPasses::Make(problem, reductions, unit, sequences);
     if (!passes.ok()) continue;

@@ -41,6 +41,8 @@ class UnitPasses {
 
 // Of a micro-batch's time, what more parts must gain at least to be taken: predictions err by more.
 constexpr double kLeastGainOfParts = 0.005;
+// No more parts that cut sequences: nobody measures how much longer passes of few rows take.
+constexpr int kMostPartsOfRows = 4;
 
 // In how many parts the micro-batches of `sequences` of a unit, of several devices and with one chunk, are predicted to take
 // least; 1 where it gains nothing, or nobody measured what parts take. Pure.

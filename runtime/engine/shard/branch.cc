@@ -262,95 +262,87 @@ absl::Status Branch::Activate(Ops& ops, const BranchStash& stash, const Slice& a
   return ops.GeluForward({.x = stash.inner, .y = activated, .elements = rows * core_});
 }
 
-absl::Status Branch::Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                             const Workspace& work, SumThen sum) const {
-  Slice core;
-  RETURN_IF_ERROR(MakeCore(ops, x, stash, work, true, core));
-  return AddToStream(ops, core, x, y, work, sum);
-}
-
-absl::Status Branch::MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                               const Workspace& work, SumThen sum) const {
-  Slice core;
-  RETURN_IF_ERROR(MakeCore(ops, x, stash, work, shape_.made_again.what == Recompute::kLayers, core));
-  return y.empty() ? absl::OkStatus() : AddToStream(ops, core, x, y, work, sum);
-}
-
-absl::Status Branch::MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
-                              bool attends, Slice& core) const {
-  const ModelConfig& config = shape_.config;
+absl::Status Branch::MakeInner(Ops& ops, const Slice& x, const BranchStash& stash,
+                               const Workspace& work) const {
   RETURN_IF_ERROR(NormForward(ops, shape_, stash.norm.With(parameters_.norm), x, work.normed));
-  core = work.activated;
+  if (kind_.core != CoreKind::kGelu) return Apply(ops, In(parameters_), work.normed, stash.inner);
+  return Apply(ops, In(parameters_), work.normed, work.activated,
+               {.epilogue = Epilogue::kGelu, .pre_activation = stash.inner});
+}
+
+absl::Status Branch::MakeCore(Ops& ops, const BranchStash& stash, const Workspace& work, bool attends) const {
+  const ModelConfig& config = shape_.config;
   switch (kind_.core) {
     case CoreKind::kAttention:
-      core = stash.attended;
-      RETURN_IF_ERROR(Apply(ops, In(parameters_), work.normed, stash.inner));
       RETURN_IF_ERROR(Turn(ops, stash.inner, work, Rotation::kForward));
       if (!attends) break;
-      RETURN_IF_ERROR(ops.AttentionForward({.qkv = stash.inner,
-                                            .out = core,
-                                            .log_sum_exp = stash.log_sum_exp,
-                                            .batch = shape_.batch,
-                                            .sequence = shape_.sequence,
-                                            .heads = config.heads,
-                                            .key_value_heads = config.key_value_head_count(),
-                                            .head_size = config.size_of_head(),
-                                            .precision = shape_.precision}));
-      break;
-    case CoreKind::kGelu:
-      RETURN_IF_ERROR(Apply(ops, In(parameters_), work.normed, core,
-                            {.epilogue = Epilogue::kGelu, .pre_activation = stash.inner}));
+      return ops.AttentionForward({.qkv = stash.inner,
+                                   .out = stash.attended,
+                                   .log_sum_exp = stash.log_sum_exp,
+                                   .batch = shape_.batch,
+                                   .sequence = shape_.sequence,
+                                   .heads = config.heads,
+                                   .key_value_heads = config.key_value_head_count(),
+                                   .head_size = config.size_of_head(),
+                                   .precision = shape_.precision});
+    case CoreKind::kGelu:  // with its inner
       break;
     case CoreKind::kSwiGlu:
-      RETURN_IF_ERROR(Apply(ops, In(parameters_), work.normed, stash.inner));
-      RETURN_IF_ERROR(Activate(ops, stash, core));
-      break;
+      return Activate(ops, stash, work.activated);
   }
   return absl::OkStatus();
 }
 
-absl::Status Branch::AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y,
+absl::Status Branch::AddToStream(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
                                  const Workspace& work, SumThen sum) const {
   Linear out = Out(parameters_);
   if (shape_.group != nullptr && shape_.group->member() > 0) out.bias = {};  // one of the ranks adds it
   const Slice added = shape_.sequence_parallel ? work.normed : y;
-  RETURN_IF_ERROR(Apply(ops, out, core, added));
+  RETURN_IF_ERROR(Apply(ops, out, MadeIn(stash, work), added));
   const Slice own = OwnRows(shape_, added);
   return sum(added,
              [&ops, own, x, y] { return ops.Add({.a = own, .b = x, .c = y, .elements = own.elements}); });
 }
 
-absl::Status Branch::CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient,
+absl::Status Branch::MadeGradient(Ops& ops, const Slice& dy, const CoreGradients& core,
                                   const BranchStash& stash, const Workspace& work) const {
-  const ModelConfig& config = shape_.config;
+  Slice all_dy;
+  RETURN_IF_ERROR(AllRows(ops, shape_, dy, work.normed, all_dy));
+  return MadeGradientOf(ops, all_dy, core, stash);
+}
+
+absl::Status Branch::MadeGradientOf(Ops& ops, const Slice& all_dy, const CoreGradients& core,
+                                    const BranchStash& stash) const {
   const Linear out = Out(parameters_);
+  if (kind_.core != CoreKind::kGelu) return ApplyBack(ops, out, all_dy, core.made);
+  return ApplyBack(ops, out, all_dy, core.inner,
+                   {.epilogue = Epilogue::kGeluGradient, .pre_activation = stash.inner});
+}
+
+absl::Status Branch::InnerGradient(Ops& ops, const CoreGradients& core, const BranchStash& stash,
+                                   const Workspace& work) const {
+  const ModelConfig& config = shape_.config;
   switch (kind_.core) {
     case CoreKind::kAttention:
-      RETURN_IF_ERROR(ApplyBack(ops, out, dy, work.core_gradient));
       RETURN_IF_ERROR(ops.AttentionBackward({.qkv = stash.inner,
                                              .out = stash.attended,
                                              .log_sum_exp = stash.log_sum_exp,
-                                             .dout = work.core_gradient,
-                                             .dqkv = inner_gradient,
+                                             .dout = core.made,
+                                             .dqkv = core.inner,
                                              .batch = shape_.batch,
                                              .sequence = shape_.sequence,
                                              .heads = config.heads,
                                              .key_value_heads = config.key_value_head_count(),
                                              .head_size = config.size_of_head(),
                                              .precision = shape_.precision}));
-      return Turn(ops, inner_gradient, work, Rotation::kBackward);
-    case CoreKind::kGelu:
-      return ApplyBack(ops, out, dy, inner_gradient,
-                       {.epilogue = Epilogue::kGeluGradient, .pre_activation = stash.inner});
-    case CoreKind::kSwiGlu:
+      return Turn(ops, core.inner, work, Rotation::kBackward);
+    case CoreKind::kGelu:  // there already
       break;
+    case CoreKind::kSwiGlu:
+      return ops.SwiGluBackward(
+          {.x = stash.inner, .dy = core.made, .dx = core.inner, .rows = shape_.rows(), .columns = core_});
   }
-  RETURN_IF_ERROR(ApplyBack(ops, out, dy, work.core_gradient));
-  return ops.SwiGluBackward({.x = stash.inner,
-                             .dy = work.core_gradient,
-                             .dx = inner_gradient,
-                             .rows = shape_.rows(),
-                             .columns = core_});
+  return absl::OkStatus();
 }
 
 absl::Status Branch::NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
@@ -379,23 +371,10 @@ absl::Status Branch::AddWeightGradients(Ops& ops, const Slice& x, const Slice& a
                                         const Slice& inner_gradient, const BranchStash& stash,
                                         const Workspace& work) const {
   // The activation's output and the normed input are made again: cheap beside keeping them.
-  Slice core = stash.attended;
-  if (kind_.core != CoreKind::kAttention) {
-    core = work.activated;
-    RETURN_IF_ERROR(Activate(ops, stash, core));
-  }
-  RETURN_IF_ERROR(AddWeightGradient(ops, Out(gradients_), core, all_dy));
+  if (!core_joins_rows()) RETURN_IF_ERROR(Activate(ops, stash, work.activated));
+  RETURN_IF_ERROR(AddWeightGradient(ops, Out(gradients_), MadeIn(stash, work), all_dy));
   RETURN_IF_ERROR(NormForward(ops, shape_, stash.norm.With(parameters_.norm), x, work.normed));
   return AddWeightGradient(ops, In(gradients_), work.normed, inner_gradient);
-}
-
-absl::Status Branch::InputGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
-                                   const Slice& inner_gradient, const BranchStash& stash,
-                                   const Workspace& work, SumThen sum) const {
-  Slice all_dy;
-  RETURN_IF_ERROR(AllRows(ops, shape_, gradients.dy, work.normed, all_dy));
-  RETURN_IF_ERROR(CoreGradient(ops, all_dy, inner_gradient, stash, work));
-  return NormGradient(ops, x, gradients, inner_gradient, stash, work, sum);
 }
 
 absl::Status Branch::Backward(Ops& ops, const Slice& x, const StreamGradients& gradients,
@@ -403,7 +382,9 @@ absl::Status Branch::Backward(Ops& ops, const Slice& x, const StreamGradients& g
   // The weights' before dx, which may take the place of dy.
   Slice all_dy;
   RETURN_IF_ERROR(AllRows(ops, shape_, gradients.dy, work.normed, all_dy));
-  RETURN_IF_ERROR(CoreGradient(ops, all_dy, work.inner_gradient, stash, work));
+  const CoreGradients core = {.made = work.core_gradient, .inner = work.inner_gradient};
+  RETURN_IF_ERROR(MadeGradientOf(ops, all_dy, core, stash));
+  RETURN_IF_ERROR(InnerGradient(ops, core, stash, work));
   RETURN_IF_ERROR(AddWeightGradients(ops, x, all_dy, work.inner_gradient, stash, work));
   return NormGradient(ops, x, gradients, work.inner_gradient, stash, work, sum);
 }

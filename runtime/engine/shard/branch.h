@@ -106,9 +106,9 @@ struct FusedEpilogue {
 // now, or later.
 using SumThen = absl::FunctionRef<absl::Status(const Slice& x, std::function<absl::Status()> then)>;
 
-// One branch of one layer on one rank. Its passes, for each micro-batch:
-//   Forward, then InputGradient, then at any time later WeightGradient; or Forward, then Backward, which is
-//   both, to the same bits.
+// One branch of one layer on one rank. Its passes, for each micro-batch: forward, then the input's gradient, then at any time later
+// WeightGradient; or forward, then Backward, which is both, to the same bits. The first two are three steps each, of all rows or
+// of one part after another; but the core's of what joins rows, which is of whole sequences.
 // The sums of a pass go by `sum`; what else it submits does not need what comes of them.
 class Branch {
  public:
@@ -117,13 +117,15 @@ class Branch {
   Branch(const Branch& whole, const PassShape& part);
   const BranchKind& kind() const { return kind_; }
 
-  // y = x + branch(x), keeping in `stash` what backward needs.
-  absl::Status Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                       const Workspace& work, SumThen sum) const;
+  // Whether what the core makes of a row depends on others of its sequence.
+  bool core_joins_rows() const { return kind_.core == CoreKind::kAttention; }
 
-  // The same of what is not kept, to the same bits; without a `y`, which the next branch does not need or has.
-  absl::Status MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
-                         const Workspace& work, SumThen sum) const;
+  // y = x + branch(x), keeping in `stash` what backward needs: from x to what `in` makes, from there to what the core makes
+  // (of attention without its output, unless it `attends`: that was kept), and from there to y.
+  absl::Status MakeInner(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work) const;
+  absl::Status MakeCore(Ops& ops, const BranchStash& stash, const Workspace& work, bool attends) const;
+  absl::Status AddToStream(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
+                           const Workspace& work, SumThen sum) const;
 
   // The ranks sum what each has added to the gradients of the norm's parameters, where it is of its own rows.
   absl::Status JoinNormGradient() const;
@@ -133,11 +135,19 @@ class Branch {
   struct StreamGradients {
     Slice dx, dy;
   };
-  // Writes dx; adds to the gradients of the norm's parameters, and leaves in `inner_gradient` what
-  // WeightGradient needs beside dy.
-  absl::Status InputGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
-                             const Slice& inner_gradient, const BranchStash& stash, const Workspace& work,
-                             SumThen sum) const;
+  // The gradients of what the core makes and of what it takes, both [rows, width].
+  struct CoreGradients {
+    Slice made, inner;
+  };
+  // From dy to the gradient of what the core makes, from there to that of what `in` made, which WeightGradient needs beside dy,
+  // and from there to dx, adding to the gradients of the norm's parameters.
+  absl::Status MadeGradient(Ops& ops, const Slice& dy, const CoreGradients& core, const BranchStash& stash,
+                            const Workspace& work) const;
+  absl::Status InnerGradient(Ops& ops, const CoreGradients& core, const BranchStash& stash,
+                             const Workspace& work) const;
+  absl::Status NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
+                            const Slice& inner_gradient, const BranchStash& stash, const Workspace& work,
+                            SumThen sum) const;
   // Adds to the gradients of the two linear maps.
   absl::Status WeightGradient(Ops& ops, const Slice& x, const Slice& dy, const Slice& inner_gradient,
                               const BranchStash& stash, const Workspace& work) const;
@@ -161,24 +171,18 @@ class Branch {
   Linear In(const BranchTensors& tensors) const;
   Linear Out(const BranchTensors& tensors) const;
   absl::Status Turn(Ops& ops, const Slice& qkv, const Workspace& work, Rotation rotation) const;
-  // From x to what the core makes, which `core` becomes; without attention's, if that is kept from before.
-  absl::Status MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
-                        bool attends, Slice& core) const;
-  // From there to y = x + out(core).
-  absl::Status AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y, const Workspace& work,
-                           SumThen sum) const;
+  // What the core makes.
+  const Slice& MadeIn(const BranchStash& stash, const Workspace& work) const {
+    return core_joins_rows() ? stash.attended : work.activated;
+  }
   // The output of a core other than attention.
   absl::Status Activate(Ops& ops, const BranchStash& stash, const Slice& activated) const;
   // WeightGradient with all rows of dy, which may lie in work.normed.
   absl::Status AddWeightGradients(Ops& ops, const Slice& x, const Slice& all_dy, const Slice& inner_gradient,
                                   const BranchStash& stash, const Workspace& work) const;
-  // From all rows of dy to the gradient of what `in` made.
-  absl::Status CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient, const BranchStash& stash,
-                            const Workspace& work) const;
-  // From there to dx.
-  absl::Status NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
-                            const Slice& inner_gradient, const BranchStash& stash, const Workspace& work,
-                            SumThen sum) const;
+  // MadeGradient with all rows of dy.
+  absl::Status MadeGradientOf(Ops& ops, const Slice& all_dy, const CoreGradients& core,
+                              const BranchStash& stash) const;
 
   const Family& family_;
   const BranchKind& kind_;

@@ -30,7 +30,7 @@ ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkM
       points_(StreamPointsOf(shape.config, blocks)) {
   for (int i = 0; i < points_.branches; ++i)
     branches_.emplace_back(arena_, pass_, FirstLayerOf(blocks) + i / kBranches, i % kBranches);
-  for (const RowRange& rows : PartRows(pass_)) {
+  for (const RowRange& rows : PartRows(pass_.batch, pass_.sequence, pass_.parts())) {
     PassedRows& part = parts_.emplace_back(PassedRows{rows, RowsOf(pass_, workspace_, rows), {}});
     for (const Branch& branch : branches_) part.branches.emplace_back(branch, PartOf(pass_, rows));
   }
@@ -127,43 +127,79 @@ absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, BlockRan
   return sums.AwaitAll();
 }
 
-template <typename Pass>
-absl::Status ChunkPasses::InParts(const PassBuffers& buffers, int i, PartSums& sums, const Pass& pass) const {
-  for (int p = 0; p < sums.parts(); ++p) {
+template <typename Before, typename Core, typename Behind>
+absl::Status ChunkPasses::InParts(const PassBuffers& buffers, int i, PartSums& sums, const Before& before,
+                                  const Core& core, const Behind& behind) const {
+  const BranchStash& stash = stash_[buffers.stash].branches[i];
+  const auto rows_of = [&](int p) {
     const PassedRows& part = parts_[p];
+    return BranchRows{part.branches[i], part.rows, RowsOf(pass_, stash, part.rows), part.workspace};
+  };
+  const bool joins_parts = pass_.parts_cut_sequences() && branches_[i].core_joins_rows();
+  for (int p = 0; p < sums.parts(); ++p) {
     RETURN_IF_ERROR(sums.Await(p));
-    RETURN_IF_ERROR(pass(
-        part.branches[i], [&](const Slice& x) { return sums.RowsOf(p, x); },
-        RowsOf(pass_, stash_[buffers.stash].branches[i], part.rows), part.workspace, sums.Of(p)));
+    const BranchRows part = rows_of(p);
+    RETURN_IF_ERROR(before(part));
+    if (joins_parts) continue;
+    RETURN_IF_ERROR(core(part));
+    RETURN_IF_ERROR(behind(part, sums.Of(p)));
   }
+  if (!joins_parts) return absl::OkStatus();
+  RETURN_IF_ERROR(core(BranchRows{branches_[i], {0, pass_.rows()}, stash, workspace_}));
+  for (int p = 0; p < sums.parts(); ++p) RETURN_IF_ERROR(behind(rows_of(p), sums.Of(p)));
   return absl::OkStatus();
 }
 
+absl::Status ChunkPasses::MakeBranch(Ops& ops, const PassBuffers& buffers, int i, bool attends,
+                                     const Slice& y, PartSums& sums) const {
+  const Slice x = StreamAt(i, buffers);
+  return InParts(
+      buffers, i, sums,
+      [&](const BranchRows& of) {
+        return of.branch.MakeInner(ops, RowsOf(pass_, x, of.rows), of.stash, of.workspace);
+      },
+      [&](const BranchRows& of) { return of.branch.MakeCore(ops, of.stash, of.workspace, attends); },
+      [&](const BranchRows& of, SumThen sum) {
+        if (y.empty()) return absl::OkStatus();
+        return of.branch.AddToStream(ops, RowsOf(pass_, x, of.rows), RowsOf(pass_, y, of.rows), of.stash,
+                                     of.workspace, sum);
+      });
+}
+
 absl::Status ChunkPasses::BranchForward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const {
-  const Slice x = StreamAt(i, buffers), y = StreamAt(i + 1, buffers);
-  return InParts(buffers, i, sums,
-                 [&](const Branch& branch, const auto& rows, const BranchStash& stash, const Workspace& work,
-                     SumThen sum) { return branch.Forward(ops, rows(x), rows(y), stash, work, sum); });
+  return MakeBranch(ops, buffers, i, /*attends=*/true, StreamAt(i + 1, buffers), sums);
 }
 
 absl::Status ChunkPasses::BranchMakeAgain(Ops& ops, const PassBuffers& buffers, int i, bool is_last,
                                           PartSums& sums) const {
   // What is behind the last one has been kept.
-  const Slice x = StreamAt(i, buffers), y = is_last ? Slice{} : StreamAt(i + 1, buffers);
-  return InParts(buffers, i, sums,
-                 [&](const Branch& branch, const auto& rows, const BranchStash& stash, const Workspace& work,
-                     SumThen sum) { return branch.MakeAgain(ops, rows(x), rows(y), stash, work, sum); });
+  return MakeBranch(ops, buffers, i, pass_.made_again.what == Recompute::kLayers,
+                    is_last ? Slice{} : StreamAt(i + 1, buffers), sums);
 }
 
 absl::Status ChunkPasses::BranchInputGradient(Ops& ops, const PassBuffers& buffers, int i,
                                               const Slice& inner_gradient, PartSums& sums) const {
   const Slice x = StreamAt(i, buffers), dx = GradientAt(i, buffers), dy = GradientAt(i + 1, buffers);
-  return InParts(buffers, i, sums,
-                 [&](const Branch& branch, const auto& rows, const BranchStash& stash, const Workspace& work,
-                     SumThen sum) {
-                   return branch.InputGradient(ops, rows(x), {.dx = rows(dx), .dy = rows(dy)},
-                                               rows(inner_gradient), stash, work, sum);
-                 });
+  const bool joins_parts = pass_.parts_cut_sequences() && branches_[i].core_joins_rows();
+  const Slice made =
+      workspace_.core_gradient.Sub(0, pass_.rows() * CoreWidth(pass_.config, branches_[i].kind()));
+  const auto core_of = [&](const BranchRows& of) {
+    // Parts that are joined lie one behind the other; they end before those begin whose sums are still under way.
+    return Branch::CoreGradients{
+        .made = joins_parts ? RowsOf(pass_, made, of.rows) : of.workspace.core_gradient,
+        .inner = RowsOf(pass_, inner_gradient, of.rows)};
+  };
+  return InParts(
+      buffers, i, sums,
+      [&](const BranchRows& of) {
+        return of.branch.MadeGradient(ops, RowsOf(pass_, dy, of.rows), core_of(of), of.stash, of.workspace);
+      },
+      [&](const BranchRows& of) { return of.branch.InnerGradient(ops, core_of(of), of.stash, of.workspace); },
+      [&](const BranchRows& of, SumThen sum) {
+        return of.branch.NormGradient(ops, RowsOf(pass_, x, of.rows),
+                                      {.dx = RowsOf(pass_, dx, of.rows), .dy = RowsOf(pass_, dy, of.rows)},
+                                      RowsOf(pass_, inner_gradient, of.rows), of.stash, of.workspace, sum);
+      });
 }
 
 // The gradients of the weights are of all rows at once: they need no sum, and are there to compute while the last

@@ -127,10 +127,21 @@ class ChunkPasses {
   absl::Status HeadBackward(Ops& ops, const PassBuffers& buffers, float token_weight) const;
   absl::Status EmbeddingForward(Ops& ops, const PassBuffers& buffers, PartSums& sums) const;
   absl::Status EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const;
-  // pass(branch, rows of a slice, stash, workspace, sum) of the branch `i`, of one part after another, each once its last sum
-  // is there.
-  template <typename Pass>
-  absl::Status InParts(const PassBuffers& buffers, int i, PartSums& sums, const Pass& pass) const;
+  // What a step of a branch is given of one part, or of all rows.
+  struct BranchRows {
+    const Branch& branch;
+    RowRange rows;
+    BranchStash stash;
+    Workspace workspace;
+  };
+  // The three steps of the branch `i`, of one part after another, each once its last sum is there: before(BranchRows),
+  // core(BranchRows), and behind(BranchRows, SumThen). Of all rows at once is the core's where parts cut what it joins.
+  template <typename Before, typename Core, typename Behind>
+  absl::Status InParts(const PassBuffers& buffers, int i, PartSums& sums, const Before& before,
+                       const Core& core, const Behind& behind) const;
+  // The branch `i` as far as `y`, which is empty where nobody needs it.
+  absl::Status MakeBranch(Ops& ops, const PassBuffers& buffers, int i, bool attends, const Slice& y,
+                          PartSums& sums) const;
   absl::Status BranchForward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const;
   absl::Status BranchMakeAgain(Ops& ops, const PassBuffers& buffers, int i, bool is_last,
                                PartSums& sums) const;

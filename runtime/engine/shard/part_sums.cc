@@ -4,7 +4,8 @@
 
 namespace medley {
 
-PartSums::PartSums(const PassShape& shape) : shape_(shape), rows_(PartRows(shape)), then_(rows_.size()) {}
+PartSums::PartSums(const PassShape& shape)
+    : shape_(shape), rows_(PartRows(shape.batch, shape.sequence, shape.parts())), then_(rows_.size()) {}
 
 Slice PartSums::RowsOf(int part, const Slice& x) const { return medley::RowsOf(shape_, x, rows_[part]); }
 

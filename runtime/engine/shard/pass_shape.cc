@@ -18,15 +18,10 @@ Slice OwnRows(const PassShape& shape, const Slice& x) {
   return x.Sub(own.first * shape.config.hidden, own.size() * shape.config.hidden);
 }
 
-std::vector<RowRange> PartRows(const PassShape& shape) {
-  std::vector<RowRange> parts = PartsOf(shape.batch, shape.group == nullptr ? 1 : shape.exchange_parts);
-  for (RowRange& part : parts) part = {part.first * shape.sequence, part.end * shape.sequence};
-  return parts;
-}
-
 PassShape PartOf(const PassShape& shape, const RowRange& part) {
   PassShape result = shape;
-  result.batch = part.size() / shape.sequence;
+  if (shape.parts_cut_sequences()) result.sequence = part.size();
+  result.batch = part.size() / result.sequence;
   result.exchange_parts = 1;
   return result;
 }

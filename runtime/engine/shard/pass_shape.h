@@ -26,9 +26,12 @@ struct PassShape {
   int member = 0;                  // which of them this one is
   bool sequence_parallel = false;  // whether they cut the residual stream by rows
   int64_t first_token = 0;         // of the rank's part of the vocabulary
-  int exchange_parts = 1;          // of its sequences (Unit::exchange_parts), where ranks share the blocks
+  int exchange_parts = 1;          // of its rows (Unit::exchange_parts), where ranks share the blocks
 
   int64_t rows() const { return batch * sequence; }
+  int parts() const { return group == nullptr ? 1 : exchange_parts; }
+  // Attention is then of all rows at once.
+  bool parts_cut_sequences() const { return PartsCutSequences(batch, parts()); }
   // Those of the residual stream and the norms that the rank has.
   RowRange own() const {
     return sequence_parallel ? RowsOfMember(rows(), ranks, member) : RowRange{0, rows()};
@@ -39,9 +42,7 @@ struct PassShape {
 // The rank's own rows of `x`, [rows, C].
 Slice OwnRows(const PassShape& shape, const Slice& x);
 
-// The rows of each of its parts, which are whole sequences; one part where nobody shares the blocks.
-std::vector<RowRange> PartRows(const PassShape& shape);
-// The rows `part` of it.
+// The rows `part` of it; of parts that cut sequences, as if they were one of their own.
 PassShape PartOf(const PassShape& shape, const RowRange& part);
 // Those of `x`, which has all rows, or if `part` is all of them may have the rank's own ones. Empty: so is the part.
 Slice RowsOf(const PassShape& shape, const Slice& x, const RowRange& part);

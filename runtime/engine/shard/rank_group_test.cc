@@ -288,7 +288,12 @@ TEST_CASE(
                                              {layers, false, Recompute::kLayers, false, 3},
                                              {whole_model, false, Recompute::kAllButAttention, false, 2},
                                              {whole_model, false, Recompute::kNone, true, 2},
-                                             {whole_model, false, Recompute::kNone, false, 3}}));
+                                             {whole_model, false, Recompute::kNone, false, 3},
+                                             // Parts that cut sequences.
+                                             {layers, false, Recompute::kLayers, false, 4},
+                                             {whole_model, false, Recompute::kAllButAttention, false, 5},
+                                             {whole_model, false, Recompute::kNone, true, 7},
+                                             {whole_model, false, Recompute::kNone, false, 4}}));
   const std::vector<ModelShare> shares = GENERATE_COPY(
       values<std::vector<ModelShare>>({EvenShares(shape.model, 2),
                                        EvenShares(shape.model, 3),

@@ -231,6 +231,23 @@ double BranchShare(const ModelConfig& c, int branch, int64_t sequence) {
   return one / all;
 }
 
+StepShares ForwardStepShares(const ModelConfig& c, int branch, int64_t sequence) {
+  const BranchKind& kind = FamilyOf(c).branches[branch];
+  const double all = WorkOfBranch(c, kind, 1, static_cast<double>(sequence)).forward.flops;
+  const double in = Product(1, c.hidden, static_cast<double>(InnerWidth(c, kind))).flops / all,
+               out = Product(1, static_cast<double>(CoreWidth(c, kind)), c.hidden).flops / all;
+  return {.before = in, .core = 1 - in - out, .behind = out};
+}
+
+StepShares InputGradientStepShares(const ModelConfig& c, int branch, int64_t sequence) {
+  const BranchKind& kind = FamilyOf(c).branches[branch];
+  const BlockWork work = WorkOfBranch(c, kind, 1, static_cast<double>(sequence));
+  const StepShares forward = ForwardStepShares(c, branch, sequence);
+  const double products = work.forward.flops / work.input_gradient.flops;
+  const double before = products * forward.behind, behind = products * forward.before;
+  return {.before = before, .core = 1 - before - behind, .behind = behind};
+}
+
 BlockWork WorkOf(const ModelConfig& c, BlockId block, int64_t batch, int64_t sequence) {
   const double rows = static_cast<double>(batch * sequence), C = c.hidden, V = c.vocabulary;
   if (block == c.embedding_block())

@@ -91,6 +91,13 @@ struct BlockWork {
 };
 // FLOPs of the `branch`-th branch over those of all of a layer's.
 double BranchShare(const ModelConfig& config, int branch, int64_t sequence);
+// Of a branch's FLOPs in forward, or in the gradient of its input: those of the linear map before its core, the core's, which is what
+// joins rows, and those of the map behind.
+struct StepShares {
+  double before = 0, core = 0, behind = 0;
+};
+StepShares ForwardStepShares(const ModelConfig& config, int branch, int64_t sequence);
+StepShares InputGradientStepShares(const ModelConfig& config, int branch, int64_t sequence);
 // Of `batch` windows of `sequence` tokens. Attention counts the half of the scores that causality leaves.
 BlockWork WorkOf(const ModelConfig& config, BlockId block, int64_t batch, int64_t sequence);
 // FLOPs of making again what is not kept of a layer, over those of its forward; 0 where all is kept.

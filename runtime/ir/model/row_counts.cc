@@ -24,4 +24,11 @@ std::vector<RowRange> PartsOf(int64_t size, int64_t parts) {
   return ranges;
 }
 
+std::vector<RowRange> PartRows(int64_t sequences, int64_t sequence_rows, int64_t parts) {
+  if (PartsCutSequences(sequences, parts)) return PartsOf(sequences * sequence_rows, parts);
+  std::vector<RowRange> rows = PartsOf(sequences, parts);
+  for (RowRange& part : rows) part = {part.first * sequence_rows, part.end * sequence_rows};
+  return rows;
+}
+
 }  // namespace medley

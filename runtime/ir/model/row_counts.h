@@ -21,6 +21,10 @@ RowRange RowsOfMember(int64_t rows, int members, int member);
 // The parts, as even as may be, into which `size` rows or sequences are cut, in their order; earlier ones are the larger. As
 // many as there are rows, if there are fewer than `parts`.
 std::vector<RowRange> PartsOf(int64_t size, int64_t parts);
+// Of a micro-batch that is passed in parts (Unit::exchange_parts): whether these have less than whole sequences, because there are
+// more of them; and the rows of each, whole sequences or as even as may be.
+inline bool PartsCutSequences(int64_t sequences, int64_t parts) { return parts > sequences; }
+std::vector<RowRange> PartRows(int64_t sequences, int64_t sequence_rows, int64_t parts);
 
 // How many rows of a micro-batch a rank passes through linear maps and what is between them (all), and how
 // many it has of the residual stream and the norms: all, too, or, in sequence parallelism (Korthikanti et al.

@@ -28,6 +28,10 @@ TEST_CASE("parts of rows follow each other, are as even as may be and never shri
   CHECK(PartsOf(5, 2) == std::vector<RowRange>{{0, 3}, {3, 5}});
   CHECK(PartsOf(2, 3) == std::vector<RowRange>{{0, 1}, {1, 2}});
   CHECK(PartsOf(4, 1) == std::vector<RowRange>{{0, 4}});
+  CHECK(PartRows(3, 4, 2) == std::vector<RowRange>{{0, 8}, {8, 12}});
+  CHECK(PartRows(2, 5, 2) == std::vector<RowRange>{{0, 5}, {5, 10}});
+  CHECK(PartRows(2, 5, 3) == std::vector<RowRange>{{0, 4}, {4, 7}, {7, 10}});
+  CHECK(PartRows(1, 8, 1) == std::vector<RowRange>{{0, 8}});
   CHECK(RowsOfMember(7, 3, 0) == RowRange{0, 3});
   CHECK(RowsOfMember(7, 3, 2) == RowRange{5, 7});
 }

@@ -205,7 +205,6 @@ class Checker {
                          batch));
   }
 
-  // What crosses between parts of a micro-batch is nothing: they are whole sequences.
   void CheckExchangeParts() {
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       const Unit& unit = plan_.units[u];
@@ -224,9 +223,9 @@ class Checker {
         const Route& route = plan_.routes[r];
         const bool visits =
             std::find(route.units.begin(), route.units.end(), static_cast<int>(u)) != route.units.end();
-        if (!visits || route.micro_batch_sequences >= unit.exchange_parts) continue;
-        convict("at most ", route.micro_batch_sequences, ", as many as routes[", r,
-                "].micro_batch_sequences: a part is whole sequences");
+        const int64_t rows = int64_t{route.micro_batch_sequences} * shape_.sequence;
+        if (!visits || rows >= unit.exchange_parts) continue;
+        convict("at most ", rows, ", as many as a micro-batch of routes[", r, "] has tokens");
       }
     }
   }

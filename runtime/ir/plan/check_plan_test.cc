@@ -345,7 +345,7 @@ TEST_CASE("ranks that cut rows need one each, and keep less") {
         "unit 0");
 }
 
-TEST_CASE("micro-batches are cut into parts of whole sequences, which take no memory") {
+TEST_CASE("micro-batches are cut into parts of whole sequences, or of rows of them, which take no memory") {
   Plan plan;
   plan.units = {{.devices = {"a/0", "b/0"}, .chunks = {{0, 6}}}, {.devices = {"c/0"}, .chunks = {{0, 6}}}};
   plan.routes = {{{0}, 4, 3}, {{1}, 4, 1}};
@@ -357,13 +357,18 @@ TEST_CASE("micro-batches are cut into parts of whole sequences, which take no me
   plan.units[0].exchange_parts = 2;
   CHECK(PassSizesOf(plan) == std::vector<int>{1, 2, 3});
   plan.units[0].exchange_parts = 4;
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  CHECK(MemoryOfRank(plan, 0, kShape).total() == whole.total());
+  CHECK(PassSizesOf(plan) == std::vector<int>{1, 3});
+  plan.units[0].exchange_parts = 3 * kShape.sequence + 1;
   const auto details = [&] {
     std::vector<std::string> all;
     for (const PlanViolation& violation : CheckPlan(plan, kShape, Site())) all.push_back(violation.detail);
     return all;
   };
-  CHECK(details() == std::vector<std::string>{"units[0].exchange_parts: 4; at most 3, as many as "
-                                              "routes[0].micro_batch_sequences: a part is whole sequences"});
+  CHECK(details() == std::vector<std::string>{absl::StrCat(
+                         "units[0].exchange_parts: ", 3 * kShape.sequence + 1, "; at most ",
+                         3 * kShape.sequence, ", as many as a micro-batch of routes[0] has tokens")});
   plan.units[0].exchange_parts = 2;
   plan.units[0].sequence_parallel = true;
   CHECK(details() ==

@@ -247,7 +247,9 @@ std::vector<int> PassSizesOf(const Plan& plan) {
   for (const Route& route : plan.routes) {
     sizes.insert(route.micro_batch_sequences);
     for (const UnitId u : route.units) {
-      for (const RowRange& part : PartsOf(route.micro_batch_sequences, plan.units[u].exchange_parts))
+      const int parts = plan.units[u].exchange_parts;
+      if (PartsCutSequences(route.micro_batch_sequences, parts)) continue;
+      for (const RowRange& part : PartsOf(route.micro_batch_sequences, parts))
         sizes.insert(static_cast<int>(part.size()));
     }
   }

@@ -107,8 +107,9 @@ struct Unit {
   // In a plan with post-validation, how many forwards at most it makes ahead of the norms of all (GoingAhead). What it sends
   // of others waits for these, so that more are not always better. -1: as many as may.
   int forwards_ahead = -1;
-  // Into how many parts of whole sequences its ranks, at least two, cut each micro-batch (PartsOf, row_counts.h), so that they
-  // compute one while what they sum of another is on its way. Not in sequence parallelism.
+  // Into how many parts its ranks, at least two, cut each micro-batch (PartRows, row_counts.h), so that they compute one while what
+  // they sum of another is on its way: of whole sequences, or where there are more parts than these of rows of them, all of which
+  // attention then waits for. Not in sequence parallelism.
   int exchange_parts = 1;
   friend bool operator==(const Unit&, const Unit&) = default;
 };

@@ -61,8 +61,8 @@ std::vector<GroupExchange> GroupExchanges(const ModelConfig& config, const Group
   const RowExchanges rows = RowExchangesOf(points, pass);
   const ExchangeKind sum = pass.sequence_parallel ? ExchangeKind::kScatter : ExchangeKind::kSum;
   const int64_t elements = pass.rows * config.hidden;
-  for (const RowRange& part : PartsOf(pass.sequences, pass.parts))
-    add(sum, elements / pass.sequences * part.size(), pass.activations, rows.sums_of_parts);
+  for (const RowRange& part : PartRows(pass.sequences, pass.rows / pass.sequences, pass.parts))
+    add(sum, part.size() * config.hidden, pass.activations, rows.sums_of_parts);
   add(sum, elements, pass.activations, rows.sums);
   if (pass.sequence_parallel) add(ExchangeKind::kGather, elements, pass.activations, rows.gathers);
   if (points.has_head && HeadWorks(pass))

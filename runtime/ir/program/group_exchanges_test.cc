@@ -60,6 +60,13 @@ TEST_CASE(
         std::vector<GroupExchange>{{ExchangeKind::kSum, 32, Dtype::kBf16, 1},
                                    {ExchangeKind::kSum, 16, Dtype::kBf16, 1}});
   CHECK(of(Kind::kWeightGradient, {0, 5}).empty());
+
+  GroupPass of_one_sequence = Pass(Kind::kForward, {1, 2});
+  of_one_sequence.parts = 4;
+  REQUIRE(of_one_sequence.rows == 6);
+  CHECK(GroupExchanges(kModel, of_one_sequence) ==
+        std::vector<GroupExchange>{{ExchangeKind::kSum, 2 * 8, Dtype::kBf16, 4},
+                                   {ExchangeKind::kSum, 1 * 8, Dtype::kBf16, 4}});
 }
 
 TEST_CASE("the pieces of a backward sum together what it sums as a whole") {

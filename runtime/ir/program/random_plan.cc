@@ -12,6 +12,7 @@ namespace medley {
 namespace {
 
 // What units store activations as; f32 as often as all others.
+constexpr int kMostParts = 4;
 constexpr Dtype kTypes[] = {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kBf16, Dtype::kF16};
 
 }  // namespace
@@ -162,16 +163,9 @@ void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units
 
 void CutIntoPartsAtRandom(Plan& plan, uint64_t seed) {
   std::mt19937_64 random(seed);
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    Unit& unit = plan.units[u];
+  for (Unit& unit : plan.units) {
     if (unit.devices.size() < 2 || unit.sequence_parallel) continue;
-    int most = 3;
-    for (const Route& route : plan.routes) {
-      const bool visits =
-          std::find(route.units.begin(), route.units.end(), static_cast<int>(u)) != route.units.end();
-      if (visits) most = std::min(most, route.micro_batch_sequences);
-    }
-    unit.exchange_parts = std::uniform_int_distribution<int>(1, most)(random);
+    unit.exchange_parts = std::uniform_int_distribution<int>(1, kMostParts)(random);
   }
 }
 

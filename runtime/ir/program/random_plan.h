@@ -30,8 +30,8 @@ std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts);
 // there are two ranges or more.
 void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units, std::mt19937_64& random);
 
-// Has some of the units of several devices that are not in sequence parallelism cut micro-batches into two or three parts,
-// where all of them have as many sequences.
+// Has some of the units of several devices that are not in sequence parallelism cut micro-batches into two to four parts, of whole
+// sequences or not.
 void CutIntoPartsAtRandom(Plan& plan, uint64_t seed);
 
 // Has some of the units that recompute do so of some of their layers alone.
