@@ -14,6 +14,7 @@
 #include "coordinator/problem/processors.h"
 #include "runtime/base/counted.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/quantile.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/wire/cluster_codec.h"
 
@@ -106,19 +107,14 @@ TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& clust
 
 SharedFactor FactorOf(std::vector<double> ratios) {
   if (ratios.empty()) return {};
-  const auto median = [](std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  };
-  const double middle = median(ratios);
+  const double middle = Median(ratios);
   std::vector<double> distances;
   for (const double ratio : ratios) distances.push_back(std::abs(ratio - middle));
   // As of a normal distribution: its deviation is 1.4826 times the median distance, and a median errs by 1.25
   // times as much as a mean. Of few rounds the distances are too small more often than not.
   const double count = static_cast<double>(ratios.size());
   SharedFactor result;
-  result.spread = 1.4826 * median(distances) / middle;
+  result.spread = 1.4826 * Median(distances) / middle;
   const double error = ratios.size() < 2 ? 0 : 1.25 * result.spread * middle / std::sqrt(count - 1);
   // What is little beside its error is mostly error: it counts for as much as it surely is.
   const double more = middle - 1;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/ir/cluster/cluster.h"
+
 namespace medley {
 namespace {
 
@@ -28,7 +30,7 @@ GroupWay GroupWayOf(const PlanningProblem& problem, const std::vector<int>& devi
                               .library = device.group_library,
                               .identity = device.name,
                               .host_reaches = !device.has_own_memory,
-                              .node = device.name.substr(0, device.name.find('/'))});
+                              .node = NodeOf(device.name)});
   }
   if (use == GroupUse::kGradients) {
     question.wire = problem.wire_bytes_per_element == 2 ? WireType::kBf16 : WireType::kF32;

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/quantile.h"
+
 namespace medley {
 namespace {
 
 constexpr double kUsual = 2.0 / 3, kWide = 0.9;
-
-// Straight between neighbours of ascending values.
-double Quantile(const std::vector<double>& ascending, double share) {
-  const double at = share * static_cast<double>(ascending.size() - 1);
-  const size_t below = static_cast<size_t>(at);
-  if (below + 1 >= ascending.size()) return ascending.back();
-  return ascending[below] + (at - static_cast<double>(below)) * (ascending[below + 1] - ascending[below]);
-}
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/quantile.h"
 #include "runtime/ir/program/schedule.h"
 #include "runtime/ir/program/synthesise_orders.h"
 
@@ -60,12 +61,6 @@ Problem RandomPipeline(uint64_t seed, Memory memory, int times) {
     stage.message_seconds = real(0.02, 0.2);
   }
   return Pipeline(std::move(stages), micro_batches, memory, times);
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 // The best period of the schedules with names that keep to the memory.
