@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent/profile/host_turns.h"
 #include "agent/profile/pass_judgement.h"
 #include "runtime/device/device.h"
 #include "runtime/ir/model/model_config.h"
@@ -34,30 +33,11 @@ struct TimingLimits {
 
 // Times embedding, layer and head for each of `micro_batch_sizes` (ascending): MiddleOf over rounds, so that
 // a burst of foreign load hits all alike. What DoubtsOf objects to is measured again, and marked if that does
-// not help. Two layers are timed together, and more where they are small, so that all comes from memory as in a whole
-// model. Of a
-// size that is too large or takes too long, the time is on the line through the two sizes before, or in
-// proportion to the only one. Blocks; the device should have nothing else to do than what it will have beside
-// training.
+// not help. Layers are timed together, as many as LayersToTime says, or fewer where they take long. Of a size that is too large or takes too long, the time is Extrapolated. Blocks; the device should have nothing else to do
+// than what it will have beside training.
 // ResourceExhausted: not even the smallest size fits the device.
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
                                        const std::vector<int>& micro_batch_sizes,
                                        const TimingLimits& limits = {});
-
-// What is measured of a device beside the others of its host.
-struct SharedTimes {
-  MeasuredPass layer;  // in its own turns
-  // For each round of turns that counts, mean seconds in the turn of all over those in its own: of forward and
-  // backward of a layer, and, of every fourth round, of norms and updates.
-  std::vector<double> pass_ratios, update_ratios;
-};
-
-// Times a layer at one size, over and over for `seconds`, in turns with the other devices of the host, which begin at
-// about the same time; what is near the beginning and the end does not count, as others may not compute then. Alone and
-// together follow each other so closely that a machine whose speed drifts deceives nobody. No ratios: a repetition
-// takes longer than a turn, or `turns` has none.
-// ResourceExhausted: it does not fit the device.
-absl::StatusOr<SharedTimes> TimeLayerInTurns(Device& device, const TrainingShape& shape, Precision precision,
-                                             int micro_batch, double seconds, const HostTurns& turns);
 
 }  // namespace medley

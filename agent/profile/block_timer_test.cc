@@ -1,53 +1,15 @@
 #include "agent/profile/block_timer.h"
 
 #include <catch2/catch.hpp>
-#include <memory>
 
-#include "agent/profile/layer_calibration.h"
-#include "kernels/emulated/emulated_ops.h"
+#include "agent/profile/device_of_known_times.h"
 #include "runtime/base/clock.h"
 #include "runtime/ir/model/model_share.h"
 
 namespace medley {
 namespace {
 
-constexpr double kForward = 2e-3, kBackward = 3e-3;  // of a layer, of one window
 const TimingLimits kQuick = {.fewest_rounds = 2, .most_rounds = 3, .turn_seconds = 0};
-
-TrainingShape Shape() {
-  TrainingShape shape;
-  shape.model = {
-      .layers = 12, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 100, .context = 32};
-  shape.sequence = 32;
-  shape.global_batch_sequences = 64;
-  return shape;
-}
-
-// A layer takes its time in proportion to its windows, all else next to nothing.
-Device Emulated(Bytes memory) {
-  EmulationProfile profile;
-  profile.kind = "Test-1";
-  profile.matmul_f32_flops_per_second = 1e15;
-  profile.memory_bytes_per_second = 1e15;
-  profile.host_link_bytes_per_second = 1e15;
-  for (const int size : {1, 2, 4, 8}) {
-    profile.layers.push_back({.hidden = 64,
-                              .feed_forward = 256,
-                              .heads = 4,
-                              .key_value_heads = 4,
-                              .sequence = 32,
-                              .micro_batch = size,
-                              .forward_seconds = size * kForward,
-                              .backward_seconds = size * kBackward});
-  }
-  auto queue = std::make_unique<EmulatedQueue>(EmulatedQueue::Options{.name = "Test-1", .limit = memory});
-  Device device;
-  device.ops = std::make_unique<EmulatedOps>(*queue, std::move(profile));
-  device.queue = std::move(queue);
-  device.emulated = true;
-  REQUIRE(CalibrateEmulation(device).ok());
-  return device;
-}
 
 TEST_CASE("a layer's times are those that the device takes") {
   Device device = Emulated(GiB(16));
@@ -130,34 +92,6 @@ TEST_CASE("rounds end when times agree, and at the latest when they may not be m
         3 * 0.02);
   CHECK(seconds({.enough_spread = -1, .fewest_rounds = 1, .most_rounds = 1'000'000, .most_seconds = 0.2}) >=
         0.2);
-}
-
-TEST_CASE("a layer beside others is timed in the middle of the time, at least once") {
-  Device device = Emulated(GiB(16));
-  for (const double seconds : {0.0, 0.2}) {
-    const auto times = TimeLayerInTurns(device, Shape(), Precision::kF32, 2, seconds, {});
-    REQUIRE(times.ok());
-    CHECK(times->layer.forward_seconds >= 0.99 * 2 * kForward);
-    CHECK(times->layer.backward_seconds >= 0.99 * 2 * kBackward);
-    CHECK(times->pass_ratios.empty());
-  }
-  Device tiny = Emulated(KiB(64));
-  CHECK(absl::IsResourceExhausted(TimeLayerInTurns(tiny, Shape(), Precision::kF32, 2, 0, {}).status()));
-}
-
-TEST_CASE("in turns a layer's time is that of its own turns, and each round says what company costs") {
-  Device device = Emulated(GiB(16));
-  // A repetition takes 20 ms or, on a busy machine, more.
-  const auto times = TimeLayerInTurns(device, Shape(), Precision::kF32, 2, 3, {0.1, 2, 1});
-  REQUIRE(times.ok());
-  CHECK(times->layer.forward_seconds >= 0.99 * 2 * kForward);
-  CHECK(times->pass_ratios.size() <= 7);
-  for (const double ratio : times->pass_ratios) CHECK(ratio > 0);
-  // No repetition ends within its turn: one counts all the same, and nothing is said of company.
-  const auto short_turns = TimeLayerInTurns(device, Shape(), Precision::kF32, 2, 0.1, {0.001, 2, 1});
-  REQUIRE(short_turns.ok());
-  CHECK(short_turns->layer.forward_seconds >= 0.99 * 2 * kForward);
-  CHECK(short_turns->pass_ratios.empty());
 }
 
 // Two layers of 32 windows take most of the memory, so shards give way to each other.

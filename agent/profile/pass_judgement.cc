@@ -1,22 +1,19 @@
 #include "agent/profile/pass_judgement.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "runtime/base/counted.h"
+#include "runtime/base/quantile.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {
 
-// A round that waited so much of its time was disturbed.
-constexpr double kDisturbedShare = 0.03;
-// A pass computes at least this share of its time, whatever it is said to have waited.
-constexpr double kLeastComputed = 0.1;
-// Beside so few as three others of equal weight a profile is still about this device.
-constexpr double kMostSlowdown = 4;
-// Samples are left out beyond so many distances of the quartiles, or beyond this share of the median.
-constexpr double kFence = 1.5, kLeastFence = 0.02;
+// What AdamW reads and writes of a parameter.
+constexpr double kUpdateBytesPerParameter = 32;
+// What a forward and a backward pass read and write of a parameter and its gradient.
+constexpr double kPassBytesPerParameter = 16;
 
 constexpr double kMostGrowthOfAWindow = 1.3;
 constexpr double kLeastRatio = 0.7, kMostRatio = 6;  // backward over forward
@@ -26,17 +23,6 @@ constexpr double kMostOverRoofline = 10;
 constexpr double kLeastFlops = 1e9;
 // Blocks that take less of a layer's time are of no account.
 constexpr double kOfAccount = 0.05;
-
-double Quantile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(place), above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
-// The kernel books waiting by moments of its own and by clocks of several cores: it may name more than the whole.
-double ComputedSeconds(const PassSample& sample) {
-  return std::max(sample.seconds - sample.waited_seconds, kLeastComputed * sample.seconds);
-}
 
 double Whole(const MeasuredPass& pass) { return pass.forward_seconds + pass.backward_seconds; }
 
@@ -102,9 +88,7 @@ class Judge {
     std::vector<double> ratios;
     for (const int i : judged_) ratios.push_back(Pass(i).backward_seconds / Pass(i).forward_seconds);
     if (ratios.empty()) return;
-    std::vector<double> sorted = ratios;
-    std::sort(sorted.begin(), sorted.end());
-    const double middle = Quantile(sorted, 0.5);
+    const double middle = Median(ratios);
     for (size_t k = 0; k < judged_.size(); ++k) {
       const double ratio = ratios[k];
       const bool apart =
@@ -151,38 +135,20 @@ double MicroBatchTimes::spread(int layers) const {
   return widest;
 }
 
-Middle MiddleOf(const std::vector<PassSample>& samples) {
-  std::vector<double> sorted;
-  for (const PassSample& sample : samples) sorted.push_back(ComputedSeconds(sample));
-  std::sort(sorted.begin(), sorted.end());
-  const double low = Quantile(sorted, 0.25), median = Quantile(sorted, 0.5), high = Quantile(sorted, 0.75);
-  const double fence = std::max(kFence * (high - low), kLeastFence * median);
-  double sum = 0;
-  int count = 0;
-  for (const double seconds : sorted) {
-    if (seconds < low - fence || seconds > high + fence) continue;
-    sum += seconds;
-    ++count;
-  }
-  // The median always lies within the fences, though of an even number it may be no sample.
-  return {count > 0 ? sum / count : median, median > 0 ? (high - low) / 2 / median : 0};
-}
-
-double ForeignSlowdown(const std::vector<PassSample>& rounds) {
-  double seconds = 0, computed_seconds = 0;
-  size_t disturbed = 0;
-  for (const PassSample& round : rounds) {
-    seconds += round.seconds;
-    computed_seconds += ComputedSeconds(round);
-    if (round.waited_seconds > kDisturbedShare * round.seconds) ++disturbed;
-  }
-  if (5 * disturbed < rounds.size() || computed_seconds <= 0) return 1;
-  return seconds / computed_seconds;
-}
-
-std::string DoubtOfSlowdown(double slowdown) {
-  if (slowdown <= kMostSlowdown) return "";
-  return absl::StrFormat("others had the processor for %.0f %% of the time", 100 * (1 - 1 / slowdown));
+ModelWork ModelWorkOf(const TrainingShape& shape, double update_seconds_per_parameter) {
+  const ModelConfig& model = shape.model;
+  const double layer = static_cast<double>(SegmentElements(model, SegmentOfBlock(BlockOfLayer(0))));
+  const double head = static_cast<double>(model.vocabulary) * model.hidden;
+  ModelWork work;
+  const auto flops = [&](BlockId block) {
+    const BlockWork of_block = WorkOf(model, block, 1, shape.sequence);
+    return of_block.forward.flops + of_block.backward().flops;
+  };
+  work.layer = {flops(BlockOfLayer(0)), kPassBytesPerParameter * layer};
+  work.head = {flops(model.head_block()), kPassBytesPerParameter * head};
+  if (update_seconds_per_parameter > 0)
+    work.bytes_per_second = kUpdateBytesPerParameter / update_seconds_per_parameter;
+  return work;
 }
 
 std::vector<TimingDoubt> DoubtsOf(const std::vector<MicroBatchTimes>& sizes, const ModelWork& work) {

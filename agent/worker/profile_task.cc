@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "agent/profile/block_timer.h"
+#include "agent/profile/layer_in_turns.h"
 #include "agent/profile/matmul_peak.h"
 #include "agent/worker/task.h"
 #include "comm/staging/measure_copies.h"
