@@ -1,6 +1,6 @@
 #pragma once
-#include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,7 +13,9 @@
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/live_trace.h"
 #include "coordinator/orchestrator/measurement.h"
+#include "coordinator/orchestrator/run_control.h"
 #include "coordinator/orchestrator/trace_collector.h"
+#include "coordinator/orchestrator/worker_events.h"
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/store/store.h"
 #include "runtime/base/mutex.h"
@@ -21,19 +23,10 @@
 
 namespace medley {
 
-// How a run of a job ended, and what is to become of the job.
-struct RunOutcome {
-  // kFinished, kLost, kInterrupted, kRefused, kCancelled or kWaitForDevices (no plan fits).
-  JobEvent event = JobEvent::kFinished;
-  std::string cause;
-  AttemptEnd end;     // of what failed
-  bool left = false;  // the job goes on without this coordinator: nothing becomes of it
-};
-
 // Takes one job, on devices that were granted to it, from measuring through planning and launching to its
 // end; or takes up one that an earlier coordinator launched. Run, or TakeUp, blocks and one of them is called
 // once; the others from any thread.
-class JobRunner {
+class JobRunner : public RunControl {
  public:
   struct Services {
     Store& store;
@@ -72,79 +65,35 @@ class JobRunner {
   // link_measurement.h.
   absl::Status RefreshLinks(MessageProtection protection);
 
-  // Ends what is under way, planning too. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted:
-  // planned anew.
-  void Abort(JobEvent event, const std::string& cause);
-
-  // Ends the training after its current step and a checkpoint, with `event` (kCancelled, kInterrupted) and
-  // `cause`. Nothing happens before it trains.
-  void FinishEarly(JobEvent event, const std::string& cause);
-  // Where FinishEarly was called: asks once more, if nobody has taken it yet. To be called again and again.
-  void RepeatWish();
-
-  // The coordinator ends: training goes on by itself; anything else is aborted with kInterrupted.
-  void Leave();
-
   // From now on `live` gets the steps that are traced, until it is closed or the attempt ends, which it is told.
   // FailedPrecondition: it does not train, or another one gets them.
   absl::Status FeedTrace(const std::shared_ptr<LiveTrace>& live);
 
-  // Abort was called with kCancelled, first.
-  bool cancelled();
-
-  // The ids of the tasks that are under way.
-  std::vector<std::string> TaskIds();
-  // When it was last heard of its training; absl::InfinitePast() if it does not train.
-  absl::Time LastHeard();
-
   const std::vector<ClusterDeviceLocation>& devices() const { return devices_; }
 
  private:
-  // OK while nothing has ended what is under way.
-  absl::Status StillWanted();
-  SearchLimits Limits() const { return {.stop = &stop_planning_}; }
+  SearchLimits Limits() { return {.stop = &stop_planning()}; }
   AttemptEnd RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks);
-  // `run` is under way while `work` is done.
-  AttemptEnd WhileUnderWay(AttemptRun& run, bool trains, const std::function<AttemptEnd()>& work);
   Measurement MeasurementOf();
   Measurement::Result Measure(const v1::JobSpec& spec, const TrainingSpec& training);
-  // What the tasks of a launch are told alike.
-  v1::PrepareRequest SharedRequest(const v1::Job& job, const PlannedJob& planned,
-                                   const std::string& checkpoint, bool other_run);
-  absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const PlannedJob& planned,
-                                                         const std::string& checkpoint, bool other_run);
   RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned, v1::PlanGrounds grounds);
-  absl::Status CheckData(const std::vector<AttemptTask>& tasks,
-                         const std::vector<v1::PrepareResponse>& responses);
-  void NoteLaunch(const std::vector<AttemptTask>& tasks);
-  void OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task,
-               const v1::WorkerEvent& event);
-  RunOutcome OutcomeOf(const AttemptEnd& end);
+  void OnEvent(const EventSource& source, const v1::WorkerEvent& event);
   // The trace of a step that this was the last rank's part of.
   std::optional<v1::Trace> CollectTrace(TraceCollector& traces, int rank, const v1::WorkerEvent& event);
   std::shared_ptr<LiveTrace> OpenTrace();
-  // Who waits for traces of the attempt hears why it has ended.
-  void EndTrace(uint32_t attempt, const AttemptEnd& end);
+  // Who waits for traces of the attempt hears why it has ended, and what it says of predictions is kept.
+  void NoteEnd(uint32_t attempt, const AttemptEnd& end);
+  absl::Status EndOfTrace(uint32_t attempt, const RunOutcome& outcome) const;
   absl::Status RefuseEmulated(const v1::JobSpec& spec) const;
 
   const Services services_;
   const std::string job_id_;
   const std::vector<ClusterDeviceLocation> devices_;
   const absl::Time granted_ = Now();
-  std::atomic<bool> stop_planning_ = false;
-  Mutex mutex_;
-  std::set<AttemptRun*> current_ ABSL_GUARDED_BY(mutex_);  // several while links are measured
-  AttemptRun* training_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<LiveTrace> live_trace_ ABSL_GUARDED_BY(mutex_);
-  Mutex collecting_;  // of the attempt's TraceCollector and what is learnt from it; taken before mutex_
-  std::optional<RunOutcome> aborted_ ABSL_GUARDED_BY(mutex_);
-  std::optional<RunOutcome> wish_ ABSL_GUARDED_BY(mutex_);  // what becomes of it when it has finished early
-  absl::Time heard_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  Mutex collecting_;  // of the attempt's TraceCollector and what is learnt from it; taken before feeding_
+  Mutex feeding_;
+  std::shared_ptr<LiveTrace> live_trace_ ABSL_GUARDED_BY(feeding_);
   std::set<std::string> unreadable_;  // checkpoints; of the running thread alone
 };
-
-// The job's spec in domain terms; reads the model's dimensions where the spec names a directory.
-absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::string& job_id);
 
 }  // namespace medley

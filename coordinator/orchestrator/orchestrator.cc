@@ -9,6 +9,7 @@
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/node_checks.h"
 #include "coordinator/orchestrator/node_kernels.h"
+#include "coordinator/orchestrator/spec_planning.h"
 #include "coordinator/orchestrator/trace_request.h"
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/job_life_codec.h"

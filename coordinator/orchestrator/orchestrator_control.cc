@@ -5,6 +5,7 @@
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/orchestrator/prediction_record.h"
+#include "coordinator/orchestrator/spec_planning.h"
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/plan_report_codec.h"

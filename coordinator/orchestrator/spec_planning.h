@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/problem/planned_job.h"
+#include "proto/medley/v1/job.pb.h"
+#include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/job/training_spec.h"
+
+// A job's spec as planning takes it.
+namespace medley {
+
+// In domain terms; reads the model's dimensions where the spec names a directory.
+absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::string& job_id);
+
+// The spec with the cluster's devices as its constraint: of those that it names some may be gone, or too
+// small. A pinned plan needs its own.
+v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec);
+
+// PlanJob by the spec's constraints.
+absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spec,
+                                  const TrainingSpec& training, Comparison comparison,
+                                  const SearchLimits& limits, const std::vector<LeftOutDevice>& left_out = {},
+                                  ParetoListing listing = ParetoListing::kIfNeeded, const Plan& running = {});
+
+}  // namespace medley
