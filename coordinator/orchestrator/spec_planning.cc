@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/wire/job_codec.h"

@@ -1,9 +1,11 @@
 #include "coordinator/planner/plan_variations.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <queue>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -199,14 +201,19 @@ absl::StatusOr<Plan> FullyShardedReplicas(const PlanningProblem& problem, int mi
     left -= own;
   }
   // What is left over goes to those that are done first with it; what is too much is taken from those that are done last.
-  const auto done = [&](int d, int more) { return (plan.routes[d].micro_batches + more) / speeds[d]; };
-  for (; left != 0; left += left > 0 ? -1 : 1) {
-    int best = -1;
-    for (int d = 0; d < devices; ++d) {
-      if (left < 0 && plan.routes[d].micro_batches < 2) continue;
-      if (best < 0 || (left > 0 ? done(d, 1) < done(best, 1) : done(d, 0) > done(best, 0))) best = d;
-    }
-    plan.routes[best].micro_batches += left > 0 ? 1 : -1;
+  const int more = left > 0 ? 1 : -1;
+  std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>> next;
+  const auto enter = [&](int d) {
+    const int own = plan.routes[d].micro_batches;
+    if (more > 0) next.emplace((own + 1) / speeds[d], d);
+    if (more < 0 && own > 1) next.emplace(-own / speeds[d], d);
+  };
+  for (int d = 0; d < devices; ++d) enter(d);
+  for (; left != 0; left -= more) {
+    const int d = next.top().second;
+    next.pop();
+    plan.routes[d].micro_batches += more;
+    enter(d);
   }
   ShardParameters(problem.shape.model, plan);
   return plan;
