@@ -1,7 +1,6 @@
 #include "coordinator/problem/planning_problem.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,19 +11,15 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/problem/cluster_links.h"
+#include "coordinator/problem/device_costs.h"
 #include "coordinator/problem/network.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/cluster/not_measured.h"
-#include "runtime/ir/model/block_sizes.h"
-#include "runtime/ir/model/family.h"
 
 namespace medley {
 namespace {
-
-// Less is what repeated measurements differ by.
-constexpr double kLeastSlowdown = 1.02;
 
 absl::StatusOr<std::vector<AllowedDevice>> DevicesOf(const TrainingSpec& spec,
                                                      const JobConstraints& constraints,
@@ -68,23 +63,6 @@ absl::StatusOr<std::vector<AllowedDevice>> DevicesOf(const TrainingSpec& spec,
                  : "there are no devices");
   }
   return devices;
-}
-
-// The newest profile of `kind` and `shape` that has `micro_batch`, or any size if it is 0. Null if there is
-// none.
-const DeviceProfile* FindProfile(const Cluster& cluster, const std::string& kind, const std::string& shape,
-                                 int micro_batch, const ProfiledTimes** times) {
-  const DeviceProfile* newest = nullptr;
-  for (const DeviceProfile& profile : cluster.profiles) {
-    if (profile.device_kind != kind || profile.shape != shape) continue;
-    if (newest != nullptr && profile.measured_at_seconds < newest->measured_at_seconds) continue;
-    for (const ProfiledTimes& candidate : profile.times) {
-      if (micro_batch != 0 && candidate.micro_batch_sequences != micro_batch) continue;
-      newest = &profile;
-      if (times != nullptr) *times = &candidate;
-    }
-  }
-  return newest;
 }
 
 // By device, the share that a pinned plan gives it in a unit of several; AtOrigin. Plans that break rules are
@@ -154,145 +132,6 @@ absl::Status MissingError(const std::vector<MissingProfile>& missing, const Trai
     parts.push_back(
         absl::StrCat("no profile for shape \"", shape, "\" of device kind ", absl::StrJoin(kinds, "; ")));
   return NotMeasuredError(absl::StrJoin(parts, "; "));
-}
-
-// The gradient of an embedding's weights is all that its backward does; the head puts nothing off.
-BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int sequence,
-                   const ProfileCorrections& corrections) {
-  const double factor = FactorOf(corrections, TimeClass::kPasses),
-               of_recomputations = FactorOf(corrections, TimeClass::kRecomputations);
-  const auto& [embedding, layer, head] = times.blocks;
-  double layer_weights_seconds = layer.weight_gradient_seconds;
-  if (layer_weights_seconds <= 0) {
-    const BlockWork work = WorkOf(model, 1, times.micro_batch_sequences, sequence);
-    layer_weights_seconds = layer.backward_seconds * work.weight_gradient.flops / work.backward().flops;
-  }
-  const double embedding_seconds = factor * embedding.backward_seconds;
-  return {{factor * embedding.forward_seconds, embedding_seconds, embedding_seconds},
-          {factor * layer.forward_seconds, factor * layer.backward_seconds,
-           factor * std::min(layer_weights_seconds, layer.backward_seconds),
-           of_recomputations * layer.recompute_seconds,
-           of_recomputations * std::min(layer.recompute_but_attention_seconds, layer.recompute_seconds),
-           factor * layer.split_seconds},
-          {factor * head.forward_seconds, factor * head.backward_seconds, 0}};
-}
-
-// What was measured of a kind for the shape of `spec`, of a device with so much memory; none if a size is
-// missing.
-std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::vector<int>& sizes,
-                                      const TrainingSpec& spec, const Cluster& cluster) {
-  const std::string shape = ShapeKey(spec);
-  ShareCost cost;
-  for (const int size : sizes) {
-    const ProfiledTimes* times = nullptr;
-    const DeviceProfile* const newest = FindProfile(cluster, device.kind, shape, size, &times);
-    if (newest == nullptr) return std::nullopt;
-    if (times->workspace > Bytes{0}) cost.room.workspace_by_size.push_back({size, times->workspace});
-    cost.times.push_back(TimesOf(*times, spec.shape.model, spec.shape.sequence, newest->corrections));
-  }
-  const DeviceProfile& profile = *FindProfile(cluster, device.kind, shape, 0, nullptr);
-  cost.update_seconds_per_parameter =
-      FactorOf(profile.corrections, TimeClass::kUpdates) * profile.update_seconds_per_parameter;
-  cost.norm_seconds_per_parameter =
-      FactorOf(profile.corrections, TimeClass::kNorms) * profile.norm_seconds_per_parameter;
-  cost.room.memory = device.description.memory_limit;
-  cost.room.largest_buffer = device.description.largest_buffer;
-  cost.room.workspace = profile.workspace;
-  cost.room.copy_bytes_per_parameter = profile.copy_bytes_per_parameter;
-  return cost;
-}
-
-void AddShare(const AllowedDevice& device, const ModelShare& share, const std::vector<int>& sizes,
-              const TrainingSpec& spec, const Cluster& cluster, DeviceCost& cost) {
-  std::optional<ShareCost> measured = MeasuredCost(*device.device, sizes, WithShare(spec, share), cluster);
-  if (!measured) return;
-  // What was measured is a head by itself, which makes its logits once: three products. One that is shared makes them
-  // again, for their gradients need the sum over the logits of all ranks.
-  constexpr double kProductsOfSharedHead = 4, kProductsOfHead = 3;
-  for (BlockTimes& times : measured->times)
-    times.head.backward_seconds *= kProductsOfSharedHead / kProductsOfHead;
-  measured->share = share;
-  cost.shares.push_back(*std::move(measured));
-}
-
-void SetMemory(const std::string& kind, const Cluster& cluster, DeviceCost& cost) {
-  const DeviceProfile* const profile = FindCopyProfile(cluster, kind);
-  if (profile == nullptr) return;
-  cost.fetch_bytes_per_second =
-      profile->fetch_bytes_per_second / FactorOf(profile->corrections, TimeClass::kFetches);
-  cost.store_bytes_per_second =
-      profile->store_bytes_per_second / FactorOf(profile->corrections, TimeClass::kStores);
-  cost.has_own_memory = profile->has_own_memory;
-  cost.group_library = profile->group_library;
-}
-
-// With whatever was measured of whole blocks.
-DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes, const TrainingSpec& spec,
-                      const Cluster& cluster) {
-  DeviceCost cost;
-  cost.name = device.name;
-  cost.kind = device.device->kind;
-  cost.price_per_hour = device.device->price_per_hour;
-  cost.room.memory = device.device->description.memory_limit;
-  cost.room.largest_buffer = device.device->description.largest_buffer;
-  cost.activations = TypeOf(device.device->computes.For(spec.precision));
-  if (std::optional<ShareCost> whole = MeasuredCost(*device.device, sizes, spec, cluster)) {
-    cost.room = whole->room;
-    cost.times = std::move(whole->times);
-    cost.update_seconds_per_parameter = whole->update_seconds_per_parameter;
-    cost.norm_seconds_per_parameter = whole->norm_seconds_per_parameter;
-  }
-  SetMemory(device.device->kind, cluster, cost);
-  return cost;
-}
-
-// Nodes of one machine each say what it had available when they started: the least of that is there for all.
-void SetHostMemory(const std::vector<AllowedDevice>& devices, std::vector<DeviceCost>& costs) {
-  std::map<int, Bytes> least;
-  for (size_t d = 0; d < devices.size(); ++d) {
-    const Bytes said = devices[d].node->host_memory;
-    if (said == Bytes{0}) continue;
-    Bytes& known = least.emplace(costs[d].host, said).first->second;
-    known = std::min(known, said);
-  }
-  for (DeviceCost& cost : costs) {
-    const auto known = least.find(cost.host);
-    if (known != least.end()) cost.host_memory = known->second;
-  }
-}
-
-// Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner.
-void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& cluster, const std::string& shape,
-                  std::vector<DeviceCost>& costs) {
-  std::map<int, int> on_processor;
-  for (const DeviceCost& cost : costs) ++on_processor[cost.processor];
-  for (size_t d = 0; d < devices.size(); ++d) {
-    if (on_processor[costs[d].processor] > 1) continue;
-    const HostSlowdown* slowdown = FindSlowdown(cluster, HostOf(*devices[d].node), shape);
-    if (slowdown == nullptr || slowdown->devices.size() < 2) continue;
-    double sum = 0, sum_of_updates = 0, slowest = 1;
-    int of_kind = 0;
-    bool known = false;
-    for (const SharedSlowdown& shared : slowdown->devices) {
-      const double slower = std::max(1.0, shared.factor * FactorOf(shared.corrections, TimeClass::kPasses));
-      const double of_updates =
-          std::max(1.0, UpdateFactorOf(shared) * FactorOf(shared.corrections, TimeClass::kUpdates));
-      slowest = std::max({slowest, slower, of_updates});
-      known |= shared.device == costs[d].name;
-      if (shared.device_kind != costs[d].kind) continue;
-      sum += slower;
-      sum_of_updates += of_updates;
-      ++of_kind;
-    }
-    if (!known || of_kind == 0 || slowest < kLeastSlowdown) continue;
-    const auto mean = [&](double of) {
-      const double factor = std::round(100 * of / of_kind) / 100;
-      return factor < kLeastSlowdown ? 1 : factor;
-    };
-    costs[d].shared_with = static_cast<int>(slowdown->devices.size()) - 1;
-    costs[d].shared_slowdown = mean(sum);
-    costs[d].shared_update_slowdown = mean(sum_of_updates);
-  }
 }
 
 // What was measured of the shares that the planner chooses from: those of all ranks of a unit, whichever it is of, so that alike devices
@@ -426,44 +265,6 @@ std::vector<MissingProfile> MissingOfShares(const PlanningProblem& problem,
 }
 
 }  // namespace
-
-const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape) {
-  const HostSlowdown* newest = nullptr;
-  for (const HostSlowdown& slowdown : cluster.slowdowns) {
-    if (slowdown.host != host || slowdown.shape != shape) continue;
-    if (newest == nullptr || slowdown.measured_at_seconds >= newest->measured_at_seconds) newest = &slowdown;
-  }
-  return newest;
-}
-
-const DeviceProfile* FindCopyProfile(const Cluster& cluster, const std::string& kind) {
-  const DeviceProfile* newest = nullptr;
-  for (const DeviceProfile& profile : cluster.profiles) {
-    if (profile.device_kind != kind || profile.fetch_bytes_per_second == 0) continue;
-    if (newest == nullptr || profile.measured_at_seconds >= newest->measured_at_seconds) newest = &profile;
-  }
-  return newest;
-}
-
-std::string ShapeKey(const TrainingSpec& spec) {
-  const ModelConfig& model = spec.shape.model;
-  const std::string heads =
-      model.family == ModelFamily::kLlama
-          ? absl::StrCat(model.heads, ":", model.key_value_head_count(), "x", model.size_of_head())
-      // Of a share of the heads their size does not follow from the other numbers.
-      : model.heads * model.size_of_head() == model.hidden
-          ? absl::StrCat(model.heads)
-          : absl::StrCat(model.heads, "x", model.size_of_head());
-  return absl::StrCat(FamilyOf(model).name, " hidden=", model.hidden, " heads=", heads,
-                      " ff=", model.feed_forward, " vocabulary=", model.vocabulary,
-                      " sequence=", spec.shape.sequence, " precision=", std::string(NameOf(spec.precision)),
-                      spec.precision == Precision::kBf16 ? " activations=bf16" : "");
-}
-
-TrainingSpec WithShare(TrainingSpec spec, const ModelShare& share) {
-  spec.shape.model = LocalModel(spec.shape.model, share);
-  return spec;
-}
 
 absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices) {
   return absl::InvalidArgumentError(

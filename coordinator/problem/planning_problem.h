@@ -7,29 +7,13 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/problem/cluster_links.h"
+#include "coordinator/problem/known_profiles.h"
 #include "runtime/ir/cluster/cluster.h"
-#include "runtime/ir/cluster/host_slowdown.h"
 #include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/job/training_spec.h"
 #include "runtime/ir/model/model_share.h"
 
 namespace medley {
-
-// The newest of a host and shape; null if there is none.
-const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape);
-// By which the copies of a kind go, and what exchanges its memory: as measured last, with whatever model, for neither knows of it.
-// Null if no rate of them was measured.
-const DeviceProfile* FindCopyProfile(const Cluster& cluster, const std::string& kind);
-
-// What a device's profile for this job is kept under: everything that its passes' times depend on but the
-// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or in bf16
-// "precision=bf16 activations=bf16" (where a device has it), or of a Llama with "heads=8:2x32": query heads,
-// key-value heads, size of a head. The number of layers does not matter.
-std::string ShapeKey(const TrainingSpec& spec);
-
-// `spec` with the model as a rank sees it that has `share` of the width: such a rank's passes are those of a
-// model of another shape, and are measured and kept as its.
-TrainingSpec WithShare(TrainingSpec spec, const ModelShare& share);
 
 // A device kind whose passes have not been measured for a shape and all of the wanted micro-batch sizes.
 struct MissingProfile {
