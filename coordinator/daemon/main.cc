@@ -7,6 +7,7 @@
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/coordinator_service.h"
 #include "coordinator/rpc/grpc_agent_client.h"
+#include "coordinator/rpc/registry_service.h"
 #include "coordinator/store/backup.h"
 #include "coordinator/store/periodic_check.h"
 #include "coordinator/store/store.h"

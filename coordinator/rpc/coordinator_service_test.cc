@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/fake_agents.h"
+#include "coordinator/rpc/registry_service.h"
 #include "coordinator/rpc/stream_quota.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/clock.h"
