@@ -5,7 +5,8 @@
 namespace medley {
 
 // How many routes of each shape: what they are worth together is to be as much as possible, with no more devices of
-// any class than there are, and no more of whatever else is limited. Solved by Clp and Cbc (COIN-OR). Pure and deterministic.
+// any class than there are, and no more of whatever else is limited. Solved by Clp and Cbc (COIN-OR). Pure and deterministic,
+// but that the process keeps memory that it frees from the first one on.
 struct MasterColumn {
   std::vector<double> uses;  // of each resource, such as devices of a class; none negative, one positive
   double value = 0;          // sequences of a step
