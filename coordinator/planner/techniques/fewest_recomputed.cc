@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "runtime/base/greatest_that.h"
 #include "runtime/ir/plan/alike_ranks.h"
 #include "runtime/ir/program/memory.h"
+#include "runtime/ir/program/optimizer_shard.h"
 
 namespace medley {
 namespace {
@@ -29,7 +31,11 @@ class KeptLayers {
     const ModelConfig& model = problem_.shape.model;
     const DeviceRoom room = RoomOf(problem_.devices[device_by_name_.at(device)], model, share);
     auto [alike, is_new] = alike_.try_emplace(stand_in);
-    if (is_new) alike->second.program = CompileStep(plan_, stand_in, problem_.shape, Purpose::kTrain);
+    if (is_new) {
+      alike->second.program = CompileStep(plan_, stand_in, problem_.shape, Purpose::kTrain);
+      if (plan_.shards_optimizer) alike->second.optimizer = OptimizerShardOf(plan_, stand_in, model);
+    }
+    const std::optional<OptimizerShard>& optimizer = alike->second.optimizer;
     std::vector<std::pair<DeviceRoom, int>>& known = alike->second.kept;
     const auto same =
         std::find_if(known.begin(), known.end(), [&](const auto& of) { return of.first == room; });
@@ -38,7 +44,7 @@ class KeptLayers {
     StepProgram& program = alike->second.program;
     const int kept = GreatestThat(0, layers - 1, [&](int keeps) {
       program.buffers.recomputed_layers = layers - keeps;
-      return Fits(MemoryOfProgram(plan_, program, problem_.shape), room);
+      return Fits(MemoryOfProgram(plan_, program, problem_.shape, optimizer ? &*optimizer : nullptr), room);
     });
     known.push_back({room, kept});
     return kept;
@@ -47,6 +53,7 @@ class KeptLayers {
  private:
   struct Alike {
     StepProgram program;
+    std::optional<OptimizerShard> optimizer;  // which does not follow what is recomputed
     std::vector<std::pair<DeviceRoom, int>> kept;
   };
   const PlanningProblem& problem_;

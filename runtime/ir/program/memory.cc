@@ -177,11 +177,16 @@ const RankMemory& RankMemories::Of(Rank rank) {
 }
 
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape) {
-  const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
   std::optional<OptimizerShard> optimizer;
   if (plan.shards_optimizer) optimizer = OptimizerShardOf(plan, program.rank, shape.model);
+  return MemoryOfProgram(plan, program, shape, optimizer.has_value() ? &*optimizer : nullptr);
+}
+
+RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
+                           const OptimizerShard* optimizer) {
+  const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
   return MemoryOf(local, shape.sequence, plan.units[program.unit].chunks, LargestMicroBatch(program.visits),
-                  program.buffers, optimizer.has_value() ? &*optimizer : nullptr);
+                  program.buffers, optimizer);
 }
 
 Bytes BufferBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape,

@@ -77,6 +77,9 @@ int LargestMicroBatch(const Visits& visits);
 RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape);
 // The same of a program that has been compiled.
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
+// The same where the rank's part of the optimizer's state is known (OptimizerShardOf); null: the plan does not shard it.
+RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
+                           const OptimizerShard* optimizer);
 
 // MemoryOfRank of one rank of a valid plan after another, each worked out when it is asked for; of more than kMostToldAlone ranks
 // once for those that do the same (StandInsOf). Keeps references.
