@@ -33,9 +33,14 @@ class EveryWayOf {
       shared.shards_optimizer = true;
       if (plan.routes.size() > 1) Consider(shared);
       if (FitsMemory(problem_, IsFitBy(plan))) return true;
-      Plan changed = plan;
       OptimizerSharding sharding(problem_, plan);
-      VisitSavings(changed, sharding, 0);
+      std::vector<std::vector<UnitSaving>> savings;  // by unit
+      for (size_t u = 0; u < plan.units.size(); ++u) {
+        savings.push_back(SavingsOf(plan, sharding, static_cast<int>(u)));
+        if (savings.back().empty()) return true;
+      }
+      Plan changed = plan;
+      VisitSavings(changed, sharding, savings, 0);
       return true;
     });
     return result_;
@@ -52,16 +57,35 @@ class EveryWayOf {
     return plan;
   }
 
-  void VisitSavings(Plan& plan, OptimizerSharding& sharding, size_t unit) {
+  // Those of a unit with which it fits if it has no more of the optimizer's state than it must: what other units do takes nothing
+  // off its memory.
+  std::vector<UnitSaving> SavingsOf(Plan plan, const OptimizerSharding& sharding, int u) const {
+    std::vector<UnitSaving> savings;
+    for (int recompute = 0; recompute < kRecomputes; ++recompute) {
+      plan.units[u].recompute = static_cast<Recompute>(recompute);
+      for (const int windows : WindowsOf(plan, u)) {
+        plan.units[u].window_layers = windows;
+        if (Fits(plan, u) || (sharding.CanShard() && Fits(WithLeastStateOf(plan, u), u)))
+          savings.push_back({.recompute = plan.units[u].recompute, .window_layers = windows});
+      }
+      plan.units[u].window_layers = 0;
+    }
+    return savings;
+  }
+
+  static Plan WithLeastStateOf(Plan plan, int u) {
+    plan.shards_optimizer = true;
+    plan.units[u].optimizer_weight = 0;
+    return plan;
+  }
+
+  void VisitSavings(Plan& plan, OptimizerSharding& sharding,
+                    const std::vector<std::vector<UnitSaving>>& savings, size_t unit) {
     if (unit < plan.units.size()) {
       const Unit as_it_is = plan.units[unit];
-      for (int recompute = 0; recompute < kRecomputes; ++recompute) {
-        plan.units[unit] = as_it_is;
-        plan.units[unit].recompute = static_cast<Recompute>(recompute);
-        for (const int windows : WindowsOf(plan, static_cast<int>(unit))) {
-          plan.units[unit].window_layers = windows;
-          VisitSavings(plan, sharding, unit + 1);
-        }
+      for (const UnitSaving& saving : savings[unit]) {
+        saving.Set(plan.units[unit]);
+        VisitSavings(plan, sharding, savings, unit + 1);
       }
       plan.units[unit] = as_it_is;
       return;
@@ -70,10 +94,10 @@ class EveryWayOf {
     if (!HostsFit(plan)) return;
     Consider(plan);
     if (!sharding.CanShard()) return;
-    std::vector<UnitSaving> savings;
+    std::vector<UnitSaving> of_units;
     for (const Unit& each : plan.units)
-      savings.push_back({.recompute = each.recompute, .window_layers = each.window_layers});
-    if (const std::optional<Plan> fitting = sharding.Fit(savings)) Consider(*fitting);
+      of_units.push_back({.recompute = each.recompute, .window_layers = each.window_layers});
+    if (const std::optional<Plan> fitting = sharding.Fit(of_units)) Consider(*fitting);
     if (result_.any_fits) return;
     Plan weighted = plan;
     weighted.shards_optimizer = true;
