@@ -169,17 +169,21 @@ class EveryWayOf {
 
   void Consider(const Plan& with_all) {
     const Plan plan = WithFewest(with_all);
-    if (!FitsMemory(problem_, plan)) return;
-    result_.any_fits = true;
     const absl::StatusOr<double> seconds = simulator_.Run(plan);
     if (!seconds.ok()) std::abort();  // every plan that is made here is valid
     const bool saves =
         plan.shards_optimizer || std::any_of(plan.units.begin(), plan.units.end(), [](const Unit& unit) {
           return unit.recompute != Recompute::kNone || unit.window_layers > 0;
         });
-    if (!saves && *seconds < result_.least_plain_seconds.value_or(*seconds + 1))
-      result_.least_plain_seconds = *seconds;
-    if (result_.least_seconds && *seconds >= *result_.least_seconds) return;
+    const bool is_faster = !result_.least_seconds || *seconds < *result_.least_seconds;
+    const bool is_faster_plain =
+        !saves && (!result_.least_plain_seconds || *seconds < *result_.least_plain_seconds);
+    // Memory is dearer to look at than time.
+    if (result_.any_fits && !is_faster && !is_faster_plain) return;
+    if (!FitsMemory(problem_, plan)) return;
+    result_.any_fits = true;
+    if (is_faster_plain) result_.least_plain_seconds = *seconds;
+    if (!is_faster) return;
     result_.least_seconds = *seconds;
     result_.best = plan;
   }
