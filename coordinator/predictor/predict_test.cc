@@ -1130,7 +1130,7 @@ TEST_CASE("plans of every form are predicted: streams in order, the ranks of a u
   for (uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     PlannedShape planned = RandomWidePlan(seed);
-    if (seed % 3 == 0) MoveActivationsToHost(planned.plan, seed);
+    if (seed % 3 == 0) MoveActivationsToHost(planned.plan, planned.shape.model, seed);
     const Plan& plan = planned.plan;
     std::mt19937_64 random(seed);
     const auto real = [&] { return std::uniform_real_distribution<double>(0.5, 2)(random); };

@@ -24,7 +24,7 @@ struct ManyTimes {
     devices_once = RankCount(once);
     const bool on_peers = seed % 5 == 0 && MoveLayersToPeers(once, model, seed);
     if (seed % 5 == 1) MoveLayersToHost(once, model, seed);
-    if (seed % 5 == 2) MoveActivationsToHost(once, seed);
+    if (seed % 5 == 2) MoveActivationsToHost(once, model, seed);
     if (seed % 3 == 0 && !on_peers) ShardOptimizer(once, model, seed);
     plan = once;
     plan.units.clear();

@@ -141,6 +141,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   if (unit.has_exchange_parts()) result.exchange_parts = static_cast<int>(unit.exchange_parts());
   ASSIGN_OR_RETURN(result.layers_home, DecodeHome(unit.layers_home(), path));
   ASSIGN_OR_RETURN(result.activations_home, DecodeHome(unit.activations_home(), path));
+  result.homed_layers = static_cast<int>(unit.homed_layers());
   absl::StatusOr<UnitOrder> order = ParseOrder(unit.order());
   if (!order.ok())
     return absl::InvalidArgumentError(absl::StrCat(path, ".order: ", order.status().message()));
@@ -272,6 +273,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     if (unit.exchange_parts != 1) encoded.set_exchange_parts(static_cast<uint32_t>(unit.exchange_parts));
     encoded.set_layers_home(EncodeHome(unit.layers_home));
     encoded.set_activations_home(EncodeHome(unit.activations_home));
+    encoded.set_homed_layers(static_cast<uint32_t>(unit.homed_layers));
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

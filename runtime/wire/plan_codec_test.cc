@@ -41,6 +41,7 @@ Plan RandomPlan(uint64_t seed) {
     plan.units.back().window_layers = static_cast<int>(random() % 3);
     plan.units.back().layers_home = static_cast<LayersHome>(random() % kLayersHomes);
     if (random() % 2 == 0) plan.units.back().activations_home = ActivationsHome::kHost;
+    plan.units.back().homed_layers = static_cast<int>(random() % 3);
     if (plan.schedule == Schedule::kListed) plan.units.back().order = RandomOrder(random);
     const auto nanoseconds = [&] { return static_cast<int64_t>(random() % 1'000'000'000'000); };
     if (random() % 2 == 0)

@@ -60,6 +60,8 @@ def plans(prefix):
         "activations-on-the-host": plan(gpipe, [shared([fast], [(0, 3)], activations_home="host"),
                                                 shared([slow], [(3, 5)], activations_home="host", window_layers=1)],
                                         [route([0, 1], 8)], micro_batch=1),
+        "activations-of-some-layers-on-the-host": plan(gpipe, [shared([fast], [(0, 3)], activations_home="host", homed_layers=1),
+                                                               unit(slow, 3, 5)], [route([0, 1], 8)], micro_batch=1),
         "recomputed": plan(one_f_one_b, [shared([fast], [(0, 3)], recompute="layers", recomputed_layers=1),
                                          shared([slow], [(3, 5)], recompute="all_but_attention")], [route([0, 1], 4)]),
     }

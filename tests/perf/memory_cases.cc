@@ -173,6 +173,10 @@ std::vector<NamedPlan> PlansOfEveryKind(const TrainingShape& shape, Dtype activa
   plan.schedule = Schedule::kGPipe;
   plan.units[0].activations_home = ActivationsHome::kHost;
   add("alone, gpipe, activations on the host", plan);
+  plan.units[0].homed_layers = 3;
+  plan.units[0].recompute = Recompute::kLayers;
+  plan.units[0].recomputed_layers = 2;
+  add("alone, gpipe, activations of its first three layers on the host, the last two recomputed", plan);
   plan = pipeline(Schedule::kGPipe);
   for (Unit& unit : plan.units) unit.activations_home = ActivationsHome::kHost;
   plan.units[0].window_layers = 1;

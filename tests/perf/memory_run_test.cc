@@ -71,6 +71,27 @@ TEST_CASE("activations that live on the host take of both what was predicted, to
   }
 }
 
+TEST_CASE("activations of a unit's first layer that live on the host take of both what was predicted") {
+  MemoryCase of = Pipeline();
+  of.spec.shape.model.layers = 3;
+  of.plan.schedule = Schedule::kGPipe;
+  of.plan.routes[0] = {.units = {0, 1}, .micro_batches = 4, .micro_batch_sequences = 1};
+  of.plan.units[0].chunks = {{0, 3}};
+  of.plan.units[1].chunks = {{3, 5}};
+  of.plan.units[0].activations_home = ActivationsHome::kHost;
+  const RankMemory of_all = PredictForMemory(of, std::vector<DeviceRoom>(2))[0].model;
+  of.plan.units[0].homed_layers = 1;
+  const std::vector<RankPredicted> predicted = PredictForMemory(of, std::vector<DeviceRoom>(2));
+  CHECK(predicted[0].model.host < of_all.host);
+  CHECK(predicted[0].total() > of_all.total());
+  const absl::StatusOr<std::vector<RankTaken>> taken =
+      RunForMemory(of, {predicted[0].total(), predicted[1].total()});
+  REQUIRE(taken.status().ToString() == "OK");
+  CHECK((*taken)[0].peak == predicted[0].total());
+  CHECK((*taken)[0].host == predicted[0].model.host);
+  CHECK((*taken)[0].host > Bytes{0});
+}
+
 TEST_CASE("what the ops take beside the model is as the device's room says") {
   MemoryCase of = Pipeline();
   of.plan.units[1].activations = Dtype::kBf16;

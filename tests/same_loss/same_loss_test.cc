@@ -592,6 +592,33 @@ TEST_CASE("activations that live on the host train with the bits of activations 
   }
 }
 
+TEST_CASE("activations of some layers that live on the host train with the bits of those that stay") {
+  TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  spec.shape.sequence = 11;
+  spec.steps = 6;
+  const Recompute recompute = GENERATE(Recompute::kNone, Recompute::kAllButAttention, Recompute::kLayers);
+  const int layers = spec.shape.model.layers;
+  Plan plan = SingleDevicePlan(spec.shape, 1);
+  plan.schedule = Schedule::kGPipe;
+  plan.units[0].recompute = recompute;
+  const absl::StatusOr<TrainingRun> on_device = TrainUnderPlan(spec, plan, Windows(spec));
+  INFO(on_device.status().ToString());
+  REQUIRE(on_device.ok());
+  plan.units[0].activations_home = ActivationsHome::kHost;
+  for (int homed = 1; homed < layers; ++homed) {
+    plan.units[0].homed_layers = homed;
+    CAPTURE(Describe(plan));
+    CHECK(CheckPlanForm(plan, spec.shape).empty());
+    CHECK(StoredStashes(plan, spec.shape) > 0);
+    const absl::StatusOr<TrainingRun> on_host = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    INFO(on_host.status().ToString());
+    REQUIRE(on_host.ok());
+    CHECK(on_host->losses == on_device->losses);
+    CHECK(on_host->validation_loss == on_device->validation_loss);
+    CHECK(on_host->parameters == on_device->parameters);
+  }
+}
+
 TEST_CASE("a bf16 job follows the f32 one within bf16's rounding, under any plan") {
   TrainingSpec spec = TinyJob();
   spec.precision = Precision::kBf16;

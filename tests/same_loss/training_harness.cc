@@ -199,7 +199,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
   if (seed % 4 == 1) MoveLayersToPeers(plan, shape.model, seed);
-  if (seed % 4 < 2) MoveActivationsToHost(plan, seed);
+  if (seed % 4 < 2) MoveActivationsToHost(plan, shape.model, seed);
   return plan;
 }
 
@@ -239,7 +239,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
   if (seed % 4 == 1) MoveLayersToPeers(plan, shape.model, seed);
-  if (seed % 4 < 2) MoveActivationsToHost(plan, seed);
+  if (seed % 4 < 2) MoveActivationsToHost(plan, shape.model, seed);
   return plan;
 }
 
@@ -248,6 +248,7 @@ Plan GoAhead(Plan plan) {
   for (Unit& unit : plan.units) {
     unit.window_layers = 0;
     unit.activations_home = ActivationsHome::kDevice;
+    unit.homed_layers = 0;
   }
   plan.post_validation = true;
   return plan;

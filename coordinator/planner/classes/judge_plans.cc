@@ -74,7 +74,8 @@ bool PlanJudge::Fits(const Plan& plan, double optimizer_share) const {
       absl::StrAppend(&key, "|", predictor_.ClassOf(predictor_.DeviceNamed(unit.devices.front())), ",",
                       unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
                       static_cast<int>(unit.recompute), ",", unit.recomputed_layers, ",", unit.window_layers,
-                      ",", static_cast<int>(unit.activations_home), ",", unit.sequence_parallel ? 1 : 0);
+                      ",", static_cast<int>(unit.activations_home), ",", unit.homed_layers, ",",
+                      unit.sequence_parallel ? 1 : 0);
     }
     if (!seen.insert(key).second) continue;
     Plan alone = PartOfPlan(plan, {static_cast<int>(r)});

@@ -169,6 +169,7 @@ void UnitSaving::Set(Unit& unit) const {
   unit.recomputed_layers = recomputed_layers;
   unit.window_layers = window_layers;
   unit.activations_home = activations_home;
+  unit.homed_layers = 0;
   unit.sequence_parallel = sequence_parallel;
 }
 
@@ -372,7 +373,10 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
   }
   const TechniqueUse homes =
       use_of([](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; },
-             [](Unit& unit) { unit.activations_home = ActivationsHome::kDevice; },
+             [](Unit& unit) {
+               unit.activations_home = ActivationsHome::kDevice;
+               unit.homed_layers = 0;
+             },
              {InstructionKind::kFetch, InstructionKind::kStore});
   if (!homes.ranks.empty()) {
     sentences.push_back(absl::StrCat("what forwards keep goes to host memory and comes back on ",

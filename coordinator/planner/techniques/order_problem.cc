@@ -115,23 +115,23 @@ struct Keeping {
   double left_bytes = 0;
 };
 
-// Of a unit that stores what its forwards keep: on the device that takes a few buffers of each range, however many micro-batches are
+// Of a unit that stores what its forwards keep, or so much of it (`stored`, of a micro-batch by visit): on the device that takes a few buffers of each range, however many micro-batches are
 // under way, and between the gradients of one its own; in host memory it takes as much as it is. What is kept of a micro-batch is then
 // such a part of what is left on the device as it takes where less is left.
 void StoreWhatForwardsKeep(const PlanningProblem& problem, const DeviceCost& device, const Unit& unit,
-                           const std::vector<double>& stashes, Keeping& keeping) {
+                           const std::vector<double>& stored, Keeping& keeping) {
   constexpr int kOnDevice = kFewestFromEndToStore - 1;
   std::vector<double> largest(unit.chunks.size(), 0);
-  for (size_t v = 0; v < stashes.size(); ++v) {
+  for (size_t v = 0; v < stored.size(); ++v) {
     double& of_chunk = largest[keeping.visits[v].chunk];
-    of_chunk = std::max(of_chunk, stashes[v]);
+    of_chunk = std::max(of_chunk, stored[v]);
   }
   for (const double stash : largest) keeping.left_bytes -= kOnDevice * stash;
   const double on_host = HostBytesFor(problem, device);
-  for (size_t v = 0; v < stashes.size(); ++v) {
+  for (size_t v = 0; v < stored.size(); ++v) {
     Keeping::OfVisit& visit = keeping.visits[v];
-    const double between = visit.deferred - (visit.kept - stashes[v]);
-    visit.kept = std::max(visit.kept - stashes[v], keeping.left_bytes * stashes[v] / on_host);
+    const double between = visit.deferred - (visit.kept - stored[v]);
+    visit.kept = std::max(visit.kept - stored[v], keeping.left_bytes * stored[v] / on_host);
     visit.deferred = visit.kept + between;
   }
 }
@@ -146,17 +146,21 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
   const LayersMadeAgain made_again =
       LastLayersMadeAgain(local, unit.chunks, unit.recompute, unit.recomputed_layers);
   Keeping keeping;
-  std::vector<double> stashes;  // of a micro-batch, by visit
+  const HomedBlocks homed = HomedBlocksOf(program.buffers, local, unit.chunks);
+  std::vector<double> stored;  // of a micro-batch, by visit
   for (const Visit& visit : program.visits) {
     const BlockRange& chunk = unit.chunks[visit.chunk];
-    stashes.push_back(static_cast<double>(StashBytes(local, chunk, rows, type, made_again).value));
-    const double kept = stashes.back() + (visit.first() ? 0 : travelling);
+    const auto bytes = [&](BlockRange blocks) {
+      return static_cast<double>(StashBytes(local, blocks, rows, type, made_again).value);
+    };
+    stored.push_back(bytes(homed.Of(chunk)));
+    const double kept = bytes(chunk) + (visit.first() ? 0 : travelling);
     const double beside = static_cast<double>(DeferredBytes(local, chunk, rows, type).value);
     keeping.visits.push_back({visit.chunk, kept, kept + beside + (visit.last() ? 0 : travelling)});
   }
   BufferCounts& buffers = program.buffers;
-  std::fill(buffers.stash.begin(), buffers.stash.end(), 0);
-  std::fill(buffers.deferred.begin(), buffers.deferred.end(), 0);
+  for (auto* of_chunks : {&buffers.stash, &buffers.homed_stash, &buffers.deferred})
+    std::fill(of_chunks->begin(), of_chunks->end(), 0);
   // Beside what micro-batches keep one arrives, if nothing is short; what leaves is not theirs.
   buffers.input = std::min(buffers.input, 1);
   buffers.output_gradient = std::min(buffers.output_gradient, 1);
@@ -164,8 +168,7 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
   const Bytes left = LeftFor(beside, RoomOf(problem, plan, program.rank)) - beside.total();
   keeping.left_bytes = static_cast<double>(left.value);
   if (unit.activations_home == ActivationsHome::kHost)
-    StoreWhatForwardsKeep(problem, *FindDevice(problem, DeviceOf(plan, program.rank)), unit, stashes,
-                          keeping);
+    StoreWhatForwardsKeep(problem, *FindDevice(problem, DeviceOf(plan, program.rank)), unit, stored, keeping);
   return keeping;
 }
 

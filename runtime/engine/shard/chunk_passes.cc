@@ -34,7 +34,8 @@ ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkM
     PassedRows& part = parts_.emplace_back(PassedRows{rows, RowsOf(pass_, workspace_, rows), {}});
     for (const Branch& branch : branches_) part.branches.emplace_back(branch, PartOf(pass_, rows));
   }
-  CarveStash(memory.stash, memory.recomputed);
+  stash_ = CarveStashes(pass_.homed.StayingOf(blocks), memory.stash, memory.recomputed);
+  homed_stash_ = CarveStashes(pass_.homed.Of(blocks), memory.homed_stash, memory.recomputed);
   CarveDeferred(memory.deferred);
   const SlotMemory& streams = memory.stream_gradients;
   for (int slot = 0; slot < streams.count; ++slot) {
@@ -43,17 +44,27 @@ ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkM
   }
 }
 
-void ChunkPasses::CarveStash(const SlotMemory& memory, const SlotMemory& recomputed) {
+BlockId ChunkPasses::BlockOfBranch(int i) const {
+  return BlockOfLayer(FirstLayerOf(blocks_) + i / kBranches);
+}
+
+std::vector<ChunkPasses::Stash> ChunkPasses::CarveStashes(BlockRange kept_blocks, const SlotMemory& memory,
+                                                          const SlotMemory& recomputed) const {
+  std::vector<Stash> stashes;
   for (int slot = 0; slot < memory.count; ++slot) {
     Carver carver(*memory.buffer, memory.offset + int64_t{slot} * memory.size);
-    Stash& kept = stash_.emplace_back();
-    if (points_.has_embedding) {
+    Stash& kept = stashes.emplace_back();
+    if (kept_blocks.contains(pass_.config.embedding_block())) {
       kept.tokens = carver.Take(pass_.rows(), Dtype::kI32);
       kept.embedded = carver.Take(pass_.own().size() * pass_.config.hidden, pass_.activations);
     }
     std::optional<Carver> made_again;  // one layer at a time
     for (int i = 0; i < points_.branches; ++i) {
-      const BlockId layer = BlockOfLayer(FirstLayerOf(blocks_) + i / kBranches);
+      const BlockId layer = BlockOfBranch(i);
+      if (!kept_blocks.contains(layer)) {
+        kept.branches.emplace_back();
+        continue;
+      }
       if (i % kBranches == 0) {
         made_again.reset();
         if (pass_.made_again.Of(pass_.config, layer) != Recompute::kNone && recomputed.count > 0)
@@ -62,11 +73,12 @@ void ChunkPasses::CarveStash(const SlotMemory& memory, const SlotMemory& recompu
       kept.branches.push_back(BranchStash::Of(pass_, branches_[i].kind(), i % kBranches == kBranches - 1,
                                               carver, made_again.has_value() ? &*made_again : nullptr));
     }
-    if (points_.has_head) {
+    if (kept_blocks.contains(pass_.config.head_block())) {
       kept.targets = carver.Take(pass_.rows(), Dtype::kI32);
       kept.head = Norm::Kept(pass_, carver);
     }
   }
+  return stashes;
 }
 
 void ChunkPasses::CarveDeferred(const SlotMemory& memory) {
@@ -91,8 +103,8 @@ Slice ChunkPasses::BoundaryOf(BufferKind kind, const Boundary& boundary) const {
 Slice ChunkPasses::StreamAt(int point, const PassBuffers& buffers) const {
   if (points_.leaves(point)) return BoundaryOf(BufferKind::kOutput, buffers.output);
   if (points_.enters(point)) return BoundaryOf(BufferKind::kInput, buffers.input);
-  const Stash& kept = stash_[buffers.stash];
-  return point == 0 ? kept.embedded : kept.branches[point - 1].stream;
+  return point == 0 ? StashOf(pass_.config.embedding_block(), buffers).embedded
+                    : StashOfBranch(point - 1, buffers).stream;
 }
 
 // Where both gradients are one pass, the stream's stays in one place once it has arrived: the one from which
@@ -118,7 +130,7 @@ absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, BlockRan
     } else if (block == pass_.config.head_block()) {
       if (purpose == Purpose::kTrain) continue;
       RETURN_IF_ERROR(sums.AwaitAll());
-      RETURN_IF_ERROR(HeadForward(ops, StreamAt(points_.branches, buffers), buffers.stash));
+      RETURN_IF_ERROR(HeadForward(ops, buffers));
     } else {
       const int first = kBranches * (LayerOfBlock(block) - FirstLayerOf(blocks_));
       for (int i = first; i < first + kBranches; ++i) RETURN_IF_ERROR(BranchForward(ops, buffers, i, sums));
@@ -130,7 +142,7 @@ absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, BlockRan
 template <typename Before, typename Core, typename Behind>
 absl::Status ChunkPasses::InParts(const PassBuffers& buffers, int i, PartSums& sums, const Before& before,
                                   const Core& core, const Behind& behind) const {
-  const BranchStash& stash = stash_[buffers.stash].branches[i];
+  const BranchStash& stash = StashOfBranch(i, buffers);
   const auto rows_of = [&](int p) {
     const PassedRows& part = parts_[p];
     return BranchRows{part.branches[i], part.rows, RowsOf(pass_, stash, part.rows), part.workspace};
@@ -205,7 +217,7 @@ absl::Status ChunkPasses::BranchInputGradient(Ops& ops, const PassBuffers& buffe
 // The gradients of the weights are of all rows at once: they need no sum, and are there to compute while the last
 // part's is made.
 absl::Status ChunkPasses::BranchBackward(Ops& ops, const PassBuffers& buffers, int i, PartSums& sums) const {
-  const BranchStash& stash = stash_[buffers.stash].branches[i];
+  const BranchStash& stash = StashOfBranch(i, buffers);
   const Slice x = StreamAt(i, buffers), dy = GradientAt(i + 1, buffers);
   if (sums.parts() == 1) {
     RETURN_IF_ERROR(sums.Await(0));
@@ -222,19 +234,18 @@ Slice ChunkPasses::Outer(Part part, const std::string& name) const {
   return name.empty() ? Slice{} : arena_.Tensor(part, name);
 }
 
-Norm ChunkPasses::FinalNorm(Part part, int stash) const {
-  return stash_[stash].head.With(
-      {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), {}, {}});
+Norm ChunkPasses::FinalNorm(Part part, const Norm& kept) const {
+  return kept.With({Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), {}, {}});
 }
 
 // Vocabulary-parallel cross-entropy (Shoeybi et al. 2019, section 3): the logits stay where they are, and the
 // ranks exchange two numbers a row. They are made a second time for the gradients, which need the sum over
 // the whole vocabulary.
-absl::Status ChunkPasses::SharedHeadLoss(Ops& ops, int stash, const Slice& normed_gradient,
+absl::Status ChunkPasses::SharedHeadLoss(Ops& ops, const Stash& stash, const Slice& normed_gradient,
                                          float token_weight) const {
   const int64_t rows = pass_.rows();
   const int ranks = pass_.ranks, member = pass_.group->member();
-  const Slice weight = Outer(Part::kParameter, names_.head), targets = stash_[stash].targets;
+  const Slice weight = Outer(Part::kParameter, names_.head), targets = stash.targets;
   const Slice& statistics = workspace_.statistics;
   RETURN_IF_ERROR(ops.Fill({.x = statistics, .elements = statistics.elements, .value = 0}));
   RETURN_IF_ERROR(ops.HeadStatistics({.x = workspace_.normed,
@@ -270,12 +281,12 @@ absl::Status ChunkPasses::SharedHeadLoss(Ops& ops, int stash, const Slice& norme
   return SumRows(pass_, normed_gradient);
 }
 
-absl::Status ChunkPasses::HeadLoss(Ops& ops, int stash, const Slice& normed_gradient,
+absl::Status ChunkPasses::HeadLoss(Ops& ops, const Stash& stash, const Slice& normed_gradient,
                                    float token_weight) const {
   if (pass_.group != nullptr) return SharedHeadLoss(ops, stash, normed_gradient, token_weight);
   return ops.HeadLoss({.x = workspace_.normed,
                        .weight = Outer(Part::kParameter, names_.head),
-                       .targets = stash_[stash].targets,
+                       .targets = stash.targets,
                        .loss_sum = loss_sum_,
                        .dx = normed_gradient,
                        .dweight = normed_gradient.empty() ? Slice{} : Outer(Part::kGradient, names_.head),
@@ -286,19 +297,22 @@ absl::Status ChunkPasses::HeadLoss(Ops& ops, int stash, const Slice& normed_grad
                        .precision = pass_.precision});
 }
 
-absl::Status ChunkPasses::HeadForward(Ops& ops, const Slice& input, int stash) const {
-  RETURN_IF_ERROR(NormForward(ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+absl::Status ChunkPasses::HeadForward(Ops& ops, const PassBuffers& buffers) const {
+  const Stash& stash = StashOf(pass_.config.head_block(), buffers);
+  RETURN_IF_ERROR(NormForward(ops, pass_, FinalNorm(Part::kParameter, stash.head),
+                              StreamAt(points_.branches, buffers), workspace_.normed));
   return HeadLoss(ops, stash, {}, 1);
 }
 
 absl::Status ChunkPasses::HeadBackward(Ops& ops, const PassBuffers& buffers, float token_weight) const {
   const Slice input = StreamAt(points_.branches, buffers);
-  const int stash = buffers.stash;
+  const Stash& stash = StashOf(pass_.config.head_block(), buffers);
   const Slice normed_gradient = workspace_.core_gradient.Sub(0, pass_.rows() * pass_.config.hidden);
-  RETURN_IF_ERROR(NormForward(ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+  RETURN_IF_ERROR(NormForward(ops, pass_, FinalNorm(Part::kParameter, stash.head), input, workspace_.normed));
   RETURN_IF_ERROR(HeadLoss(ops, stash, normed_gradient, token_weight));
-  return NormBackward(ops, pass_, FinalNorm(Part::kParameter, stash), FinalNorm(Part::kGradient, stash),
-                      input, normed_gradient, GradientAt(points_.branches, buffers), Store::kOverwrite);
+  return NormBackward(ops, pass_, FinalNorm(Part::kParameter, stash.head),
+                      FinalNorm(Part::kGradient, stash.head), input, normed_gradient,
+                      GradientAt(points_.branches, buffers), Store::kOverwrite);
 }
 
 absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers, PartSums& sums) const {
@@ -306,7 +320,7 @@ absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers,
   const Slice y = pass_.sequence_parallel ? workspace_.normed : stream;
   const bool adds_positions = pass_.group == nullptr || pass_.group->member() == 0;  // one of the ranks
   const Slice positions = adds_positions ? Outer(Part::kParameter, names_.position_embedding) : Slice{};
-  RETURN_IF_ERROR(ops.EmbeddingForward({.tokens = stash_[buffers.stash].tokens,
+  RETURN_IF_ERROR(ops.EmbeddingForward({.tokens = StashOf(pass_.config.embedding_block(), buffers).tokens,
                                         .token_embedding = Outer(Part::kParameter, names_.token_embedding),
                                         .position_embedding = positions,
                                         .y = y,
@@ -328,7 +342,7 @@ absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers,
 absl::Status ChunkPasses::EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const {
   Slice dy;
   RETURN_IF_ERROR(AllRows(ops, pass_, GradientAt(0, buffers), workspace_.normed, dy));
-  return ops.EmbeddingBackward({.tokens = stash_[buffers.stash].tokens,
+  return ops.EmbeddingBackward({.tokens = StashOf(pass_.config.embedding_block(), buffers).tokens,
                                 .dy = dy,
                                 .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
                                 .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
@@ -393,7 +407,7 @@ absl::Status ChunkPasses::WeightGradient(Ops& ops, const PassBuffers& buffers, B
       [&](int i) {
         return branches_[i].WeightGradient(ops, StreamAt(i, buffers), GradientAt(i + 1, buffers),
                                            deferred_[buffers.deferred].inner_gradients[i],
-                                           stash_[buffers.stash].branches[i], workspace_);
+                                           StashOfBranch(i, buffers), workspace_);
       },
       [&] { return EmbeddingBackward(ops, buffers); });
 }
@@ -401,7 +415,7 @@ absl::Status ChunkPasses::WeightGradient(Ops& ops, const PassBuffers& buffers, B
 absl::Status ChunkPasses::JoinGradients(BlockRange piece) const {
   if (!pass_.sequence_parallel) return absl::OkStatus();
   return GoBack(
-      piece, [&] { return pass_.group->Sum(FinalNorm(Part::kGradient, 0).parameters()); },
+      piece, [&] { return pass_.group->Sum(FinalNorm(Part::kGradient, {}).parameters()); },
       [&](int i) { return branches_[i].JoinNormGradient(); }, [] { return absl::OkStatus(); });
 }
 

@@ -36,9 +36,10 @@ struct Boundary {
 struct PassBuffers {
   int chunk = 0;                  // of the shard
   int micro_batch_sequences = 0;  // 0: the shard's largest
-  int stash = 0;
-  int deferred = -1;         // of the two gradients, where each is a pass of its own
-  int recomputed = -1;       // of layers' passes, where not all is kept
+  int stash = 0;         // of blocks whose activations stay on the device, if the pass needs what such keep
+  int homed_stash = -1;  // of the others, likewise
+  int deferred = -1;     // of the two gradients, where each is a pass of its own
+  int recomputed = -1;   // of layers' passes, where not all is kept
   int stream_gradient = -1;  // of backward, where others' pieces come between its own
   Boundary input;            // none on the first stage
   Boundary output;           // of forward; none on the last stage
@@ -58,7 +59,7 @@ struct SlotMemory {
 struct ChunkMemory {
   const ParameterArena& arena;
   const BoundaryBuffers& boundaries;
-  SlotMemory stash, deferred, recomputed, stream_gradients;
+  SlotMemory stash, homed_stash, deferred, recomputed, stream_gradients;
   Workspace workspace;
   Slice loss_sum;  // f64
 };
@@ -72,9 +73,13 @@ class ChunkPasses {
   int64_t batch() const { return pass_.batch; }
   BlockRange blocks() const { return blocks_; }
 
-  // The micro-batch's token ids, [micro-batch, sequence]; kept until its backward.
-  const Slice& TokensOf(int stash) const { return stash_[stash].tokens; }    // holder of the embedding
-  const Slice& TargetsOf(int stash) const { return stash_[stash].targets; }  // holder of the head
+  // The micro-batch's token ids, [micro-batch, sequence]; kept until its backward. `stash`: of those that keep them.
+  const Slice& TokensOf(int stash) const {  // holder of the embedding
+    return StashesOf(pass_.config.embedding_block())[stash].tokens;
+  }
+  const Slice& TargetsOf(int stash) const {  // holder of the head
+    return StashesOf(pass_.config.head_block())[stash].targets;
+  }
 
   // The holder of the head adds the micro-batch's loss to the step's: here when evaluating, in Backward when
   // training, where the logits are made for the gradients as well. So the head's forward does nothing then,
@@ -95,7 +100,7 @@ class ChunkPasses {
   absl::Status JoinGradients(BlockRange piece) const;
 
  private:
-  // What the blocks keep of one micro-batch. Vectors parallel to branches_.
+  // What blocks keep of one micro-batch: some of the range, of others it is empty. Vectors parallel to branches_.
   struct Stash {
     Slice tokens, embedded;
     std::vector<BranchStash> branches;
@@ -114,16 +119,28 @@ class ChunkPasses {
     std::vector<Slice> stream_gradients;  // by point; empty where it travels
   };
 
-  void CarveStash(const SlotMemory& memory, const SlotMemory& recomputed);
+  std::vector<Stash> CarveStashes(BlockRange kept_blocks, const SlotMemory& memory,
+                                  const SlotMemory& recomputed) const;
+  bool IsHomed(BlockId block) const { return pass_.homed.Of(blocks_).contains(block); }
+  const std::vector<Stash>& StashesOf(BlockId block) const { return IsHomed(block) ? homed_stash_ : stash_; }
+  // That which has what `block` keeps.
+  const Stash& StashOf(BlockId block, const PassBuffers& buffers) const {
+    return StashesOf(block)[IsHomed(block) ? buffers.homed_stash : buffers.stash];
+  }
+  BlockId BlockOfBranch(int i) const;
+  const BranchStash& StashOfBranch(int i, const PassBuffers& buffers) const {
+    return StashOf(BlockOfBranch(i), buffers).branches[i];
+  }
   void CarveDeferred(const SlotMemory& memory);
   Slice BoundaryOf(BufferKind kind, const Boundary& boundary) const;
   Slice Outer(ParameterArena::Part part, const std::string& name) const;  // empty if `name` is
-  Norm FinalNorm(ParameterArena::Part part, int stash) const;
+  Norm FinalNorm(ParameterArena::Part part, const Norm& kept) const;
   // The head's loss of normed rows; with their gradient and the weight's, unless `normed_gradient` is empty.
-  absl::Status HeadLoss(Ops& ops, int stash, const Slice& normed_gradient, float token_weight) const;
+  absl::Status HeadLoss(Ops& ops, const Stash& stash, const Slice& normed_gradient, float token_weight) const;
   // The same with the ranks that share the vocabulary.
-  absl::Status SharedHeadLoss(Ops& ops, int stash, const Slice& normed_gradient, float token_weight) const;
-  absl::Status HeadForward(Ops& ops, const Slice& input, int stash) const;
+  absl::Status SharedHeadLoss(Ops& ops, const Stash& stash, const Slice& normed_gradient,
+                              float token_weight) const;
+  absl::Status HeadForward(Ops& ops, const PassBuffers& buffers) const;
   absl::Status HeadBackward(Ops& ops, const PassBuffers& buffers, float token_weight) const;
   absl::Status EmbeddingForward(Ops& ops, const PassBuffers& buffers, PartSums& sums) const;
   absl::Status EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const;
@@ -167,7 +184,7 @@ class ChunkPasses {
   const StreamPoints points_;
   std::vector<Branch> branches_;  // of the layers in the range, of all rows
   std::vector<PassedRows> parts_;
-  std::vector<Stash> stash_;
+  std::vector<Stash> stash_, homed_stash_;
   std::vector<Deferred> deferred_;
   std::vector<Slice> stream_gradients_;
 };

@@ -62,7 +62,8 @@ class ModelShard {
   // counts.
   Slice BoundaryOf(BufferId buffer, std::optional<Dtype> dtype = std::nullopt) const;
 
-  // The micro-batch's token ids, [micro-batch, sequence]; kept in `stash` until its backward.
+  // The micro-batch's token ids, [micro-batch, sequence]; kept until its backward in `stash`: of those that have what the
+  // embedding, or the head, keeps.
   absl::Status SetTokens(int stash, absl::Span<const int32_t> tokens);    // holder of the embedding
   absl::Status SetTargets(int stash, absl::Span<const int32_t> targets);  // holder of the head
 
@@ -83,7 +84,7 @@ class ModelShard {
   absl::Status WeightGradient(const PassBuffers& buffers, BlockRange blocks);
   absl::Status JoinGradients(int chunk, BlockRange blocks);
 
-  // Copy the first `size` bytes of one of a chunk's stashes to one of its homes on the host, and of a home to a
+  // Copy the first `size` bytes of one of a chunk's homed stashes to one of its homes on the host, and of a home to a
   // stash; block until they are there. Of a thread each, which need not be the queue's.
   absl::Status StoreStash(int chunk, int stash, int home, Bytes size);
   absl::Status FetchStash(int chunk, int home, int stash, Bytes size);
@@ -168,7 +169,7 @@ class ModelShard {
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_, scratch_buffer_;
   OpScratch scratch_;
-  std::vector<SlotMemory> stashes_, deferred_;  // by chunk
+  std::vector<SlotMemory> stashes_, homed_stashes_, deferred_;  // by chunk
   SlotMemory recomputed_, stream_gradients_;
   // Null: activations stay on the device. Ends its copies before the stashes go.
   std::unique_ptr<LayerHome> stash_home_;

@@ -343,6 +343,45 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what first layers keep goes to host memory and comes back elsewhere, and what others do stays") {
+  const TrainingShape shape = AnyShape();
+  const BlockRange blocks = {0, shape.model.blocks()};
+  const int homed_layers = GENERATE(0, 1);  // 0: all go
+  CAPTURE(FamilyOf(shape.model).name, homed_layers);
+  // Two micro-batches, of which the first one's is in host memory while the second one has its place.
+  const auto gradients = [&](bool homed) {
+    Device device = OpenReference();
+    const BufferCounts on_device = {.stash = {2}}, on_host = {.stash = {homed_layers > 0 ? 2 : 0},
+                                                              .homed_stash = {2},
+                                                              .stash_home = {1},
+                                                              .activations_home = ActivationsHome::kHost,
+                                                              .homed_layers = homed_layers};
+    const auto shard = Shard(device, shape, blocks, homed ? on_host : on_device);
+    const RankMemory memory =
+        MemoryOf(shape.model, shape.sequence, {blocks}, kMicroBatch, shard->options().buffers);
+    CHECK(device.queue->allocated() == memory.total());
+    CHECK(shard->host_allocated() == memory.host);
+    const Bytes size{memory.host};
+    const auto passes = [&](int m, int place) {
+      return homed ? ModelShard::PassBuffers{.stash = homed_layers > 0 ? m : -1, .homed_stash = place}
+                   : ModelShard::PassBuffers{.stash = m};
+    };
+    for (const int m : {0, 1}) {
+      REQUIRE(shard->SetTokens(homed ? 0 : m, Tokens(shape, 1 + m)).ok());
+      REQUIRE(shard->SetTargets(homed && homed_layers == 0 ? 0 : m, Tokens(shape, 3 + m)).ok());
+      REQUIRE(shard->Forward(passes(m, 0), Purpose::kTrain).ok());
+      if (homed && m == 0) REQUIRE(shard->StoreStash(0, 0, 0, size).ok());
+    }
+    if (homed) REQUIRE(shard->FetchStash(0, 0, 1, size).ok());
+    for (const int m : {0, 1}) REQUIRE(shard->Backward(passes(m, 1 - m)).ok());
+    std::map<std::string, std::vector<float>> values;
+    for (const PlacedParameter& placed : shard->arena().layout().parameters)
+      values[placed.spec.name] = Read(*shard, Part::kGradient, placed.spec.name);
+    return values;
+  };
+  CHECK(gradients(true) == gradients(false));
+}
+
 TEST_CASE("ranks that share a model count each element of its gradient once in the norm") {
   const TrainingShape shape = AnyShape();
   const BlockRange blocks = {0, shape.model.blocks()};

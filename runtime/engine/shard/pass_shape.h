@@ -21,6 +21,7 @@ struct PassShape {
   Precision precision = Precision::kF32;
   Dtype activations = Dtype::kF32;  // what they and their gradients are stored as
   LayersMadeAgain made_again;
+  HomedBlocks homed;               // whose kept activations are in a buffer of their own
   RankGroup* group = nullptr;      // the ranks that share the blocks; null: this one has all of them
   int ranks = 1;                   // how many share them
   int member = 0;                  // which of them this one is

@@ -110,6 +110,21 @@ LayersMadeAgain LastLayersMadeAgain(const ModelConfig& config, absl::Span<const 
   return made_again;
 }
 
+HomedBlocks FirstLayersHomed(const ModelConfig& config, absl::Span<const BlockRange> chunks, int layers) {
+  const HomedBlocks all{chunks.back().end};
+  BlockId end = 0;
+  int left = layers;
+  for (const BlockRange& chunk : chunks) {
+    for (BlockId block = chunk.first; block < chunk.end; ++block) {
+      if (!config.is_layer(block)) continue;
+      if (layers > 0 && left == 0) return {end};
+      --left;
+      end = block + 1;
+    }
+  }
+  return all;
+}
+
 Bytes RecomputedBytes(const ModelConfig& c, const RowCounts& rows, Dtype activations, Recompute recompute) {
   const BlockId layer = BlockOfLayer(0);  // all are alike
   return StashBytes(c, layer, rows, activations) - StashBytes(c, layer, rows, activations, recompute);

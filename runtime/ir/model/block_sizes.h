@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -26,6 +27,17 @@ struct LayersMadeAgain {
 // Of the last `layers` layers of a unit with these chunks. 0, or as many as it has: of all.
 LayersMadeAgain LastLayersMadeAgain(const ModelConfig& config, absl::Span<const BlockRange> chunks,
                                     Recompute what, int layers);
+
+// Whose kept activations a unit has in host memory between forward and backward: of the blocks before `end`.
+struct HomedBlocks {
+  BlockId end = 0;
+  // Of a range of blocks its first ones, maybe none.
+  BlockRange Of(BlockRange blocks) const { return {blocks.first, std::clamp(end, blocks.first, blocks.end)}; }
+  // The others.
+  BlockRange StayingOf(BlockRange blocks) const { return {Of(blocks).end, blocks.end}; }
+};
+// Those of the first `layers` layers of a unit with these chunks, and what is before them. 0, or as many as it has: all.
+HomedBlocks FirstLayersHomed(const ModelConfig& config, absl::Span<const BlockRange> chunks, int layers);
 
 // Kept from forward to backward by `block`, of `rows`, which are windows * sequence tokens, the block's
 // output included. Of norms and the residual stream it is the rank's own rows.

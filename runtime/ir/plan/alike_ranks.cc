@@ -15,9 +15,9 @@ void AppendForm(const Unit& unit, std::string& form) {
     absl::StrAppend(&form, "|", chunk.first.value(), "-", chunk.end.value());
   absl::StrAppend(&form, "d", unit.devices.size(), "r", static_cast<int>(unit.recompute), ",",
                   unit.recomputed_layers, "w", unit.window_layers, "h", static_cast<int>(unit.layers_home),
-                  "k", static_cast<int>(unit.activations_home), "a", static_cast<int>(unit.activations), "s",
-                  unit.sequence_parallel ? 1 : 0, "p", unit.exchange_parts, "o", unit.optimizer_weight, "f",
-                  unit.forwards_ahead);
+                  "k", static_cast<int>(unit.activations_home), ",", unit.homed_layers, "a",
+                  static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
+                  unit.exchange_parts, "o", unit.optimizer_weight, "f", unit.forwards_ahead);
   for (const ModelShare& share : unit.shares) {
     absl::StrAppend(&form, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
                     share.feed_forward.end, ".", share.vocabulary.end);

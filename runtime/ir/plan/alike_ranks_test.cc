@@ -59,6 +59,7 @@ TEST_CASE("what a unit does, what a route brings and with whom it is shared tell
   CHECK(differs([](Plan& plan) { plan.units[4].window_layers = 1; }));
   CHECK(differs([](Plan& plan) { plan.units[4].layers_home = LayersHome::kPeers; }));
   CHECK(differs([](Plan& plan) { plan.units[4].activations_home = ActivationsHome::kHost; }));
+  CHECK(differs([](Plan& plan) { plan.units[4].homed_layers = 1; }));
   CHECK(differs([](Plan& plan) { plan.units[4].optimizer_weight = 3; }));
   CHECK(differs([](Plan& plan) { plan.units[4].forwards_ahead = 1; }));
   CHECK(differs([](Plan& plan) { plan.units[4].paces = {{.forward_nanoseconds = 7}}; }));

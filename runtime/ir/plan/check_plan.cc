@@ -31,6 +31,7 @@ class Checker {
     CheckExchangeParts();
     CheckOptimizerWeights();
     CheckRecompute();
+    CheckHomedLayers();
     CheckWindows();
     CheckPostValidation();
     // Orders are held against visits, of which a plan in order has some.
@@ -271,6 +272,19 @@ class Checker {
                                              recomputes ? absl::StrCat("; allowed are 0 to ", layers,
                                                                        ", the layers that the unit holds")
                                                         : "; it must be 0, as its recompute is none"));
+    }
+  }
+
+  void CheckHomedLayers() {
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const Unit& unit = plan_.units[u];
+      const bool homes = unit.activations_home == ActivationsHome::kHost;
+      const int layers = homes ? LayersOf(unit, shape_.model) : 0;
+      if (unit.homed_layers >= 0 && unit.homed_layers <= layers) continue;
+      Convict(Kind::kHomedLayers, absl::StrCat("units[", u, "].homed_layers: ", unit.homed_layers,
+                                               homes ? absl::StrCat("; allowed are 0 to ", layers,
+                                                                    ", the layers that the unit holds")
+                                                     : "; it must be 0, as its activations_home is device"));
     }
   }
 

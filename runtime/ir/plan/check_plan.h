@@ -24,6 +24,7 @@ struct PlanViolation {
     kOrder,
     kOptimizerWeight,
     kRecompute,
+    kHomedLayers,
     kWindow,
     kHome,
     kPostValidation,

@@ -151,6 +151,15 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
        "units[0].recomputed_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
       {"layers of nothing that is recomputed", [](Plan& p) { p.units[0].recomputed_layers = 1; },
        Kind::kRecompute, "units[0].recomputed_layers: 1; it must be 0, as its recompute is none"},
+      {"activations of more layers than there are on the host",
+       [](Plan& p) {
+         p.units[0].activations_home = ActivationsHome::kHost;
+         p.units[0].homed_layers = 2;
+       },
+       Kind::kHomedLayers, "units[0].homed_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
+      {"activations of layers of a unit that keeps them on the device",
+       [](Plan& p) { p.units[0].homed_layers = 1; }, Kind::kHomedLayers,
+       "units[0].homed_layers: 1; it must be 0, as its activations_home is device"},
       {"more windows than layers", [](Plan& p) { p.units[0].window_layers = 2; }, Kind::kWindow,
        "units[0].window_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
       {"layers on the peers, and nobody owns a part",

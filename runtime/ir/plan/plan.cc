@@ -44,6 +44,15 @@ std::string DescribeRecompute(const Unit& unit) {
       Counted(unit.recomputed_layers, "layer"));
 }
 
+// " activations on the host", " activations of 3 layers on the host"; empty: none.
+std::string DescribeActivationsHome(const Unit& unit) {
+  if (unit.activations_home == ActivationsHome::kDevice) return "";
+  return absl::StrCat(
+      " activations ",
+      unit.homed_layers > 0 ? absl::StrCat("of ", Counted(unit.homed_layers, "layer"), " ") : "",
+      "on the host");
+}
+
 std::string Describe(LayersHome home) {
   switch (home) {
     case LayersHome::kHost:
@@ -74,7 +83,7 @@ std::string DescribeRoute(const Plan& plan, const Route& route) {
         DescribeRecompute(unit),
         unit.has_windows() ? absl::StrCat(Describe(unit.layers_home), ", ", unit.window_layers, " at a time")
                            : "",
-        unit.activations_home == ActivationsHome::kHost ? " activations on the host" : "");
+        DescribeActivationsHome(unit));
     separator = " -> ";
     first_block = blocks.end;
   }

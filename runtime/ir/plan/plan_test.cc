@@ -129,6 +129,9 @@ TEST_CASE("a plan is described in one line") {
   CHECK_THAT(Describe(rows), Catch::Contains("blocks 0-5 recomputing 3 layers activations on the host] x 2"));
   rows.units[1].recompute = Recompute::kAllButAttention;
   CHECK_THAT(Describe(rows), Catch::Contains("blocks 0-5 recomputing all but attention of 3 layers activ"));
+  rows.units[1].homed_layers = 2;
+  CHECK_THAT(Describe(rows), Catch::Contains(" of 3 layers activations of 2 layers on the host] x 2"));
+  rows.units[1].homed_layers = 0;
   rows.units[1].recomputed_layers = 0;
   rows.units[1].sequence_parallel = false;
   rows.units[1].recompute = Recompute::kNone;

@@ -31,6 +31,7 @@ class Compiler {
         made_again_(
             LastLayersMadeAgain(shape.model, unit_.chunks, unit_.recompute, unit_.recomputed_layers)) {
     DescribeUnit();
+    homed_blocks_ = HomedBlocksOf(program_.buffers, shape.model, unit_.chunks);
   }
 
   StepProgram Run() {
@@ -64,6 +65,7 @@ class Compiler {
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
+    program_.buffers.homed_stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
     program_.buffers.stash_home.resize(unit_.chunks.size());
     DescribeUnit();
@@ -91,6 +93,8 @@ class Compiler {
     program_.buffers.exchange_parts = unit_.exchange_parts;
     program_.buffers.windows = unit_.window_layers;
     program_.buffers.home = unit_.layers_home;
+    program_.buffers.activations_home = unit_.activations_home;
+    program_.buffers.homed_layers = unit_.homed_layers;
     program_.buffers.goes_ahead = writer_.trains() && going_ahead_.ForwardsOf(program_.unit) > 0;
   }
 
@@ -197,16 +201,36 @@ class Compiler {
             .writes = true,
             .releases = releases};
   }
-  // What the forward kept: where it left it, or where it has been fetched to, which is a content of its own.
-  Operand UseKept(int i) const {
-    Operand kept = writer_.Use(BufferKind::kStash, i);
-    if (homed_[kept.buffer.index]) kept.buffer.index += writer_.contents();
-    return kept;
+  bool GoesHome(int i) const { return homed_[writer_.ContentOf(writer_.visit(), i)]; }
+  // What a forward kept and went home is fetched into a content of its own.
+  Operand UseFetched(int i) const {
+    Operand fetched = writer_.Use(BufferKind::kHomedStash, i);
+    fetched.buffer.index += writer_.contents();
+    return fetched;
   }
-  Operand ReadKept(int i, bool releases) const {
-    Operand kept = UseKept(i);
-    kept.releases = releases;
-    return kept;
+  // What micro-batch `i` keeps of the blocks of a pass, which says which these are: forwards write it, in pieces.
+  void AddKept(int i, Instruction& pass) const {
+    AddKept(i, BufferKind::kHomedStash, homed_blocks_.Of(writer_.chunk()), pass);
+    AddKept(i, BufferKind::kStash, homed_blocks_.StayingOf(writer_.chunk()), pass);
+  }
+  // In a buffer that has what is kept of `part` of the chunk.
+  void AddKept(int i, BufferKind kind, BlockRange part, Instruction& pass) const {
+    // What the last one of them puts out is the input of the block behind it.
+    if (part.size() == 0 || pass.blocks.end <= part.first || pass.blocks.first > part.end) return;
+    const bool forward = pass.kind == InstructionKind::kForward, first = pass.blocks.contains(part.first);
+    const bool fetched = !forward && kind == BufferKind::kHomedStash && GoesHome(i);
+    Operand kept = fetched ? UseFetched(i) : writer_.Use(kind, i);
+    kept.fills = forward && first;
+    kept.writes = forward && pass.blocks.first < part.end;
+    if (forward) {
+      const bool last = pass.blocks.end > part.end || pass.blocks.end == writer_.chunk().end;
+      kept.releases = !writer_.trains() && last;
+    } else {
+      const bool of_weights =
+          pass.kind == InstructionKind::kBackward || pass.kind == InstructionKind::kWeightGradient;
+      kept.releases = of_weights && first;
+    }
+    pass.Add(kept);
   }
 
   // A piece of each pass, then the next piece of each; with layers on the device a pass is one piece.
@@ -230,13 +254,12 @@ class Compiler {
         Instruction forward = writer_.Make(InstructionKind::kForward, Stream::kCompute, i);
         forward.blocks = piece;
         if (first_of_chunk) forward.WaitFor(GatheredBy(piece));
-        forward.operands[0] = writer_.Write(BufferKind::kStash, i, begins);
-        forward.operands[0].releases = !trains && ends;
-        if (!at().first() && begins) forward.operands[1] = writer_.Read(BufferKind::kInput, i, !trains);
-        if (!at().last() && ends) forward.operands[2] = writer_.Fill(BufferKind::kOutput, i);
-        if (MakesAgain(piece)) forward.operands[3] = MakeLayer(true);
+        AddKept(i, forward);
+        if (!at().first() && begins) forward.Add(writer_.Read(BufferKind::kInput, i, !trains));
+        if (!at().last() && ends) forward.Add(writer_.Fill(BufferKind::kOutput, i));
+        if (MakesAgain(piece)) forward.Add(MakeLayer(true));
         end_.Forwarded(writer_.AddPiece(forward));
-        if (ends && homed_[forward.operands[0].buffer.index]) EmitStoreOfStash(i);
+        if (ends && GoesHome(i)) EmitStoreOfStash(i);
         if (!at().last() && ends) EmitSendOfOutput(i);
       }
     }
@@ -304,16 +327,16 @@ class Compiler {
       Instruction piece = writer_.Make(kind, Stream::kCompute, i);
       piece.blocks = blocks;
       if (made_again) {
-        piece.operands[4] = made_layer_;
-        piece.operands[4].releases = true;
+        made_layer_.releases = true;
+        piece.Add(made_layer_);
       }
-      piece.operands[0] = ReadKept(i, both && ends);
+      AddKept(i, piece);
       if (!at().first()) {
-        piece.operands[1] = writer_.Read(BufferKind::kInput, i, both && ends);
-        piece.operands[2] = writer_.Write(BufferKind::kInputGradient, i, begins);
+        piece.Add(writer_.Read(BufferKind::kInput, i, both && ends));
+        piece.Add(writer_.Write(BufferKind::kInputGradient, i, begins));
       }
-      if (!at().last() && begins) piece.operands[3] = writer_.Read(BufferKind::kOutputGradient, i, both);
-      if (!both) piece.operands[4] = writer_.Fill(BufferKind::kDeferred, i);
+      if (!at().last() && begins) piece.Add(writer_.Read(BufferKind::kOutputGradient, i, both));
+      if (!both) piece.Add(writer_.Fill(BufferKind::kDeferred, i));
       if (KeepsStreamGradient() && !(begins && ends)) {
         Operand stream = writer_.Write(BufferKind::kStreamGradient, i, begins);
         stream.releases = ends;
@@ -334,10 +357,10 @@ class Compiler {
   void EmitRecompute(int i, BlockRange blocks) {
     Instruction recompute = writer_.Make(InstructionKind::kRecompute, Stream::kCompute, i);
     recompute.blocks = blocks;
-    recompute.operands[0] = MakeLayer(false);
-    recompute.operands[1] = ReadKept(i, false);
-    if (!at().first()) recompute.operands[2] = writer_.Read(BufferKind::kInput, i, false);
-    made_layer_ = recompute.operands[0];
+    made_layer_ = MakeLayer(false);
+    recompute.Add(made_layer_);
+    AddKept(i, recompute);
+    if (!at().first()) recompute.Add(writer_.Read(BufferKind::kInput, i, false));
     made_layer_.fills = false;
     writer_.AddPiece(recompute);
   }
@@ -347,10 +370,10 @@ class Compiler {
       const int i = Enter(pass);
       Instruction piece = writer_.Make(InstructionKind::kWeightGradient, Stream::kCompute, i);
       piece.blocks = blocks;
-      piece.operands[0] = ReadKept(i, ends);
-      if (!at().first()) piece.operands[1] = writer_.Read(BufferKind::kInput, i, ends);
-      if (!at().last() && begins) piece.operands[2] = writer_.Read(BufferKind::kOutputGradient, i, true);
-      piece.operands[3] = writer_.Read(BufferKind::kDeferred, i, ends);
+      AddKept(i, piece);
+      if (!at().first()) piece.Add(writer_.Read(BufferKind::kInput, i, ends));
+      if (!at().last() && begins) piece.Add(writer_.Read(BufferKind::kOutputGradient, i, true));
+      piece.Add(writer_.Read(BufferKind::kDeferred, i, ends));
       return writer_.Add(piece);
     });
   }
@@ -370,6 +393,8 @@ class Compiler {
     if (unit_.activations_home == ActivationsHome::kDevice || purpose_ == Purpose::kEvaluate) return;
     for (const StashTrip& trip :
          StashTripsOf(order_, program_.visits, static_cast<int>(unit_.chunks.size()))) {
+      const Visit& visit = program_.visits[order_[trip.forward].visit];
+      if (homed_blocks_.Of(unit_.chunks[visit.chunk]).size() == 0) continue;
       homed_[writer_.ContentOf(order_[trip.forward].visit, order_[trip.forward].micro_batch)] = true;
       fetched_before_[trip.fetched_before] = trip.gradient;
     }
@@ -377,22 +402,23 @@ class Compiler {
 
   void EmitStoreOfStash(int i) {
     Instruction store = writer_.Make(InstructionKind::kStore, Stream::kStore, i);
-    store.operands[0] = writer_.Read(BufferKind::kStash, i, true);
-    store.operands[1] = writer_.Fill(BufferKind::kStashHome, i);
+    store.Add(writer_.Read(BufferKind::kHomedStash, i, true));
+    store.Add(writer_.Fill(BufferKind::kStashHome, i));
     AddCopyOfStash(store);
   }
   void EmitFetchOfStash(int pass) {
     const int i = Enter(pass);
     Instruction fetch = writer_.Make(InstructionKind::kFetch, Stream::kFetch, i);
-    fetch.operands[0] = UseKept(i);
-    fetch.operands[0].fills = fetch.operands[0].writes = true;
-    fetch.operands[1] = writer_.Read(BufferKind::kStashHome, i, true);
+    Operand fetched = UseFetched(i);
+    fetched.fills = fetched.writes = true;
+    fetch.Add(fetched);
+    fetch.Add(writer_.Read(BufferKind::kStashHome, i, true));
     AddCopyOfStash(fetch);
   }
   void AddCopyOfStash(Instruction copy) {
-    copy.blocks = writer_.chunk();
+    copy.blocks = homed_blocks_.Of(writer_.chunk());
     copy.bytes =
-        StashBytes(LocalModel(shape_.model, ShareOf(plan_, program_.rank, shape_.model)), writer_.chunk(),
+        StashBytes(LocalModel(shape_.model, ShareOf(plan_, program_.rank, shape_.model)), copy.blocks,
                    RowCountsOf(program_.buffers, writer_.Rows()), unit_.activations, made_again_);
     writer_.Add(copy);
   }
@@ -450,6 +476,7 @@ class Compiler {
   const Unit& unit_;
   StepProgram& program_;
   const LayersMadeAgain made_again_;
+  HomedBlocks homed_blocks_;
   std::vector<UnitOp> order_;
   int instructions_ahead_ = -1;  // the first ones, of forwards that may go ahead; -1: not yet known
   std::vector<int> gathers_;     // the first instructions, of parameters that were updated in the step before
@@ -461,9 +488,9 @@ class Compiler {
   Operand made_layer_;          // by the last recompute
   int made_layers_ = 0;
   absl::InlinedVector<int, 1> last_gradient_;  // of each chunk, index into order_
-  std::vector<bool> homed_;                    // by content: whether the stash goes to host memory meanwhile
-  std::vector<int> fetched_before_;            // by pass, the one whose stash is fetched before it; -1: none
-  std::vector<BlockId> first_blocks_;          // of the pieces of the backward at hand
+  std::vector<bool> homed_;            // by content: whether its homed stash goes to host memory meanwhile
+  std::vector<int> fetched_before_;    // by pass, the one whose stash is fetched before it; -1: none
+  std::vector<BlockId> first_blocks_;  // of the pieces of the backward at hand
 };
 
 }  // namespace

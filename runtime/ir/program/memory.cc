@@ -19,12 +19,15 @@ struct BufferSizes {
   RowCounts rows;
   Dtype type;
   LayersMadeAgain made_again;
+  HomedBlocks homed;
 
   Bytes Of(BufferKind kind, int chunk) const {
     switch (kind) {
       case BufferKind::kStash:
+        return StashBytes(local, homed.StayingOf(chunks[chunk]), rows, type, made_again);
+      case BufferKind::kHomedStash:
       case BufferKind::kStashHome:
-        return StashBytes(local, chunks[chunk], rows, type, made_again);
+        return StashBytes(local, homed.Of(chunks[chunk]), rows, type, made_again);
       case BufferKind::kDeferred:
         return DeferredBytes(local, chunks[chunk], rows, type);
       case BufferKind::kRecomputed:
@@ -89,9 +92,12 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
     }
   }
   const int64_t kept_for_update = buffers.goes_ahead ? parameters + AdvanceScratchElements(parameters) : 0;
-  const BufferSizes sizes = {
-      local, chunks, rows, type,
-      LastLayersMadeAgain(local, chunks, buffers.recompute, buffers.recomputed_layers)};
+  const BufferSizes sizes = {local,
+                             chunks,
+                             rows,
+                             type,
+                             LastLayersMadeAgain(local, chunks, buffers.recompute, buffers.recomputed_layers),
+                             HomedBlocksOf(buffers, local, chunks)};
   Bytes activations, boundaries, stashes_at_home;
   for (int k = 0; k < kBufferKinds; ++k) {
     const BufferKind kind = static_cast<BufferKind>(k);
@@ -195,8 +201,12 @@ Bytes BufferBytes(const Plan& plan, const StepProgram& program, const TrainingSh
   const int64_t rows = int64_t{LargestMicroBatch(program.visits)} * shape.sequence;
   const auto& chunks = plan.units[program.unit].chunks;
   const BufferSizes sizes = {
-      local, chunks, RowCountsOf(program.buffers, rows), program.buffers.activations,
-      LastLayersMadeAgain(local, chunks, program.buffers.recompute, program.buffers.recomputed_layers)};
+      local,
+      chunks,
+      RowCountsOf(program.buffers, rows),
+      program.buffers.activations,
+      LastLayersMadeAgain(local, chunks, program.buffers.recompute, program.buffers.recomputed_layers),
+      HomedBlocksOf(program.buffers, local, chunks)};
   return sizes.Of(buffer.kind, buffer.chunk);
 }
 

@@ -71,14 +71,44 @@ TEST_CASE("layers that live with all of their holders take windows beside what a
 }
 
 TEST_CASE("activations that live on the host take as much of it as they would of the device") {
-  const RankMemory device = MemoryOf(kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
-                                     {.stash = {5, 4}, .deferred = {0, 0}, .stash_home = {0, 0}}),
+  const RankMemory device = MemoryOf(
+                       kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
+                       {.stash = {5, 4}, .homed_stash = {0, 0}, .deferred = {0, 0}, .stash_home = {0, 0}}),
                    host = MemoryOf(kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
-                                   {.stash = {3, 2}, .deferred = {0, 0}, .stash_home = {2, 2}});
+                                   {.stash = {0, 0},
+                                    .homed_stash = {3, 2},
+                                    .deferred = {0, 0},
+                                    .stash_home = {2, 2},
+                                    .activations_home = ActivationsHome::kHost});
   CHECK(device.host == Bytes{0});
   CHECK(host.host > Bytes{0});
   CHECK(host.host == device.activations - host.activations);
   CHECK(host.total() + host.host == device.total());
+}
+
+TEST_CASE("of activations that live on the host by layer, the first layers' and what is before them do") {
+  const auto memory_of = [](int layers) {
+    return MemoryOf(kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
+                    {.stash = {5, 4},
+                     .homed_stash = {3, 2},
+                     .deferred = {0, 0},
+                     .stash_home = {2, 2},
+                     .activations_home = ActivationsHome::kHost,
+                     .homed_layers = layers});
+  };
+  const auto kept = [](BlockId block) {
+    return StashBytes(kShape.model, block, int64_t{2} * kShape.sequence, Dtype::kF32);
+  };
+  // Embedding and a layer; a layer and the head.
+  const RankMemory one = memory_of(1);
+  CHECK(one.activations == 3 * (kept(0) + kept(1)) + 4 * (kept(3) + kept(4)));
+  CHECK(one.host == 2 * (kept(0) + kept(1)));
+  // As many as there are: all, the head too.
+  for (const int layers : {0, 2}) {
+    const RankMemory all = memory_of(layers);
+    CHECK(all.activations == 3 * (kept(0) + kept(1)) + 2 * (kept(3) + kept(4)));
+    CHECK(all.host == 2 * (kept(0) + kept(1) + kept(3) + kept(4)));
+  }
 }
 
 TEST_CASE("memory of which a part is more than one buffer may take does not fit, although its total does") {

@@ -51,6 +51,13 @@ RowCounts RowCountsOf(const BufferCounts& buffers, int64_t rows) {
   return {rows, OwnRows(buffers, rows).size()};
 }
 
+HomedBlocks HomedBlocksOf(const BufferCounts& buffers, const ModelConfig& config,
+                          absl::Span<const BlockRange> chunks) {
+  return buffers.activations_home == ActivationsHome::kHost
+             ? FirstLayersHomed(config, chunks, buffers.homed_layers)
+             : HomedBlocks{};
+}
+
 Operand Instruction::OperandOf(BufferKind buffer_kind) const {
   for (const Operand& operand : operands) {
     if (operand.buffer.index >= 0 && operand.buffer.kind == buffer_kind) return operand;
@@ -80,6 +87,8 @@ int& BufferCounts::of(BufferKind kind, int chunk) {
   switch (kind) {
     case BufferKind::kStash:
       return stash[chunk];
+    case BufferKind::kHomedStash:
+      return homed_stash[chunk];
     case BufferKind::kDeferred:
       return deferred[chunk];
     case BufferKind::kStashHome:

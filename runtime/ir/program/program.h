@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
 #include "runtime/base/bytes.h"
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/row_counts.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/gradient_slices.h"
@@ -44,7 +46,7 @@ enum class InstructionKind : uint8_t {
   kAdvanceParameters,
   kGatherParameters,  // the owners of a slice give it to all of its holders (all-gather)
   // Of a unit whose layers live in host memory: what the operand says of one layer. Of one whose activations do: what
-  // a micro-batch keeps of a chunk. (Of one whose layers live with
+  // a micro-batch keeps of a chunk's first blocks, or of all of them. (Of one whose layers live with
   // their holders parameters come by kGatherParameters, and gradients go by kScatterGradients, with such an operand.)
   kFetch,          // to the device
   kStore,          // to its home
@@ -67,9 +69,10 @@ constexpr int kStreams = 8;
 // What the passes and messages of a step work on. A buffer holds one content after another: what belongs to
 // one micro-batch.
 enum class BufferKind : uint8_t {
-  kStash,       // activations kept from forward to backward; each chunk has its own
+  kStash,       // activations kept from forward to backward on the device; each chunk has its own
+  kHomedStash,  // those of the blocks whose kept activations may go to host memory meanwhile; likewise
   kDeferred,    // what the weights' gradient needs of the input's, where it comes later; likewise
-  kStashHome,   // in host memory: what a stash had, until another one gets it; likewise
+  kStashHome,   // in host memory: what a homed stash had, until another one gets it; likewise
   kRecomputed,  // what is not kept of a layer, while its passes need it
   // The gradient of the residual stream between pieces of a backward, where other micro-batches' come between.
   kStreamGradient,
@@ -82,7 +85,7 @@ enum class BufferKind : uint8_t {
   kInputGradient,   // for the stage before
   kOutputGradient,  // from the next stage
 };
-constexpr int kBufferKinds = 12;
+constexpr int kBufferKinds = 13;
 // Whether every chunk has buffers of its own of this kind: they stay on the rank.
 inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kStashHome; }
 // Whether its content crosses to another unit, or comes from there.
@@ -114,7 +117,7 @@ struct Instruction {
   int visit = 0;  // index into StepProgram::visits, of passes and of what they exchange
   int chunk = 0;  // of the unit: the visit's
   // Of passes, and of kJoinGradients; of what fetches, stores or zeroes a layer's window, and of a norm or an update of
-  // a layer that lives on the host, that layer; of a fetch or a store of activations, the chunk's.
+  // a layer that lives on the host, that layer; of a fetch or a store of activations, those that have kept them.
   BlockRange blocks;
   MicroBatchId micro_batch;
   // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
@@ -142,13 +145,14 @@ struct Instruction {
 
 // How many buffers of each kind a rank has, and of which type.
 struct BufferCounts {
-  absl::InlinedVector<int, 1> stash = {0};       // of each chunk
-  absl::InlinedVector<int, 1> deferred = {0};    // of each chunk; 0 if no gradient is put off
-  absl::InlinedVector<int, 1> stash_home = {0};  // of each chunk; 0 if activations stay on the device
-  int recomputed = 0;                            // 0 if it keeps everything
-  int stream_gradient = 0;                       // 0 if backwards of micro-batches do not alternate
-  int input = 0;                                 // 0 if it has first stages only
-  int output = 0;                                // 0 if it has last stages only
+  absl::InlinedVector<int, 1> stash = {0};  // of each chunk; 0 if activations of all its blocks may go home
+  absl::InlinedVector<int, 1> homed_stash = {0};  // of each chunk; 0 if those of none may
+  absl::InlinedVector<int, 1> deferred = {0};     // of each chunk; 0 if no gradient is put off
+  absl::InlinedVector<int, 1> stash_home = {0};   // of each chunk; 0 if activations stay on the device
+  int recomputed = 0;                             // 0 if it keeps everything
+  int stream_gradient = 0;                        // 0 if backwards of micro-batches do not alternate
+  int input = 0;                                  // 0 if it has first stages only
+  int output = 0;                                 // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
   // Of layers: of each kind that `home` asks for. 0: all live on the device.
@@ -159,10 +163,12 @@ struct BufferCounts {
   Dtype activations = Dtype::kF32, narrowest = Dtype::kF32;
   Recompute recompute = Recompute::kNone;  // the unit's: how large stash and recomputed are
   int recomputed_layers = 0;               // the unit's: of how many; 0: of all
-  int ranks = 1;                           // of the unit; what they exchange within passes needs scratch
-  int member = 0;                          // the rank's place among them
-  bool sequence_parallel = false;          // the unit's: its ranks have their own rows (OwnRows)
-  int exchange_parts = 1;                  // the unit's: parts of a micro-batch; they take no memory
+  ActivationsHome activations_home = ActivationsHome::kDevice;  // the unit's: how large the stashes are
+  int homed_layers = 0;                                         // the unit's: of how many; 0: of all
+  int ranks = 1;                   // of the unit; what they exchange within passes needs scratch
+  int member = 0;                  // the rank's place among them
+  bool sequence_parallel = false;  // the unit's: its ranks have their own rows (OwnRows)
+  int exchange_parts = 1;          // the unit's: parts of a micro-batch; they take no memory
   bool goes_ahead = false;  // of the norms: parameters are kept as they were before (kAdvanceParameters)
 
   int of(BufferKind kind, int chunk = 0) const;
@@ -173,6 +179,9 @@ struct BufferCounts {
 // RowsOfMember, in sequence parallelism; all of them otherwise.
 RowRange OwnRows(const BufferCounts& buffers, int64_t rows);
 RowCounts RowCountsOf(const BufferCounts& buffers, int64_t rows);
+// The blocks of a unit with such buffers and these chunks whose activations kHomedStash has.
+HomedBlocks HomedBlocksOf(const BufferCounts& buffers, const ModelConfig& config,
+                          absl::Span<const BlockRange> chunks);
 
 enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
 

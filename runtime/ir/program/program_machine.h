@@ -177,14 +177,17 @@ class ProgramMachine {
         return {BufferKind::kInputGradient};
       case Kind::kFetch:
       case Kind::kStore:
-        if (i.micro_batch >= 0) return {BufferKind::kStash, BufferKind::kStashHome};
+        if (i.micro_batch >= 0) return {BufferKind::kHomedStash, BufferKind::kStashHome};
         return {};
       default:
         if (!IsPass(i.kind)) return {};
     }
     const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
     const bool forward = i.kind == Kind::kForward;
-    std::set<BufferKind> needs = {BufferKind::kStash};
+    std::set<BufferKind> needs;
+    for (const BufferKind kind : {BufferKind::kHomedStash, BufferKind::kStash}) {
+      if (UsesKept(i.blocks, KeptIn(rank, i, kind))) needs.insert(kind);
+    }
     if (MakesAgain(rank, i.blocks)) needs.insert(BufferKind::kRecomputed);
     if (!first && (!forward || Ends(rank, i))) needs.insert(BufferKind::kInput);
     if (forward && !last && Begins(rank, i)) needs.insert(BufferKind::kOutput);
@@ -450,19 +453,49 @@ class ProgramMachine {
     CHECK(i.bytes.value == OwnBytes(rank, i, kind).second);
   }
 
-  // Whether some of the unit's last layers, which it makes again, are among `blocks`.
-  bool MakesAgain(int rank, const BlockRange& blocks) const {
-    const Unit& unit = UnitOf(rank);
-    if (unit.recompute == Recompute::kNone) return false;
+  std::vector<BlockId> LayersOfUnit(int rank) const {
     std::vector<BlockId> layers;
-    for (const BlockRange& chunk : unit.chunks) {
+    for (const BlockRange& chunk : UnitOf(rank).chunks) {
       for (BlockId block = chunk.first; block < chunk.end; ++block) {
         if (planned_.shape.model.is_layer(block)) layers.push_back(block);
       }
     }
+    return layers;
+  }
+
+  // Whether some of the unit's last layers, which it makes again, are among `blocks`.
+  bool MakesAgain(int rank, const BlockRange& blocks) const {
+    const Unit& unit = UnitOf(rank);
+    if (unit.recompute == Recompute::kNone) return false;
+    const std::vector<BlockId> layers = LayersOfUnit(rank);
     const size_t kept = unit.recomputed_layers == 0 ? 0 : layers.size() - unit.recomputed_layers;
     return std::any_of(layers.begin() + static_cast<std::ptrdiff_t>(kept), layers.end(),
                        [&](BlockId layer) { return blocks.contains(layer); });
+  }
+
+  // The blocks of the chunk that have in `kind` what they keep, ascending: in the homed stash the unit's first layers, and
+  // what is no layer before them, or all.
+  std::vector<BlockId> KeptIn(int rank, const Instruction& i, BufferKind kind) const {
+    const Unit& unit = UnitOf(rank);
+    const std::vector<BlockId> layers = LayersOfUnit(rank);
+    const size_t homed = unit.homed_layers;
+    std::vector<BlockId> blocks;
+    for (BlockId block = ChunkOf(rank, i).first; block < ChunkOf(rank, i).end; ++block) {
+      const bool goes = unit.activations_home == ActivationsHome::kHost &&
+                        (homed == 0 || homed == layers.size() || block <= layers[homed - 1]);
+      if (goes == (kind == BufferKind::kHomedStash)) blocks.push_back(block);
+    }
+    return blocks;
+  }
+  // Whether a pass of `blocks` needs what `kept` keep: of their own, or of the block before them, whose output is their input.
+  static bool UsesKept(BlockRange blocks, const std::vector<BlockId>& kept) {
+    return std::any_of(kept.begin(), kept.end(),
+                       [&](BlockId block) { return blocks.contains(block) || block + 1 == blocks.first; });
+  }
+  // A pass of the first block that keeps something in `kind`.
+  bool OfFirstKept(int rank, const Instruction& i, BufferKind kind) const {
+    const std::vector<BlockId> kept = KeptIn(rank, i, kind);
+    return !kept.empty() && i.blocks.contains(kept.front());
   }
 
   bool Begins(int rank, const Instruction& i) const { return i.blocks.end == ChunkOf(rank, i).end; }
@@ -476,7 +509,9 @@ class ProgramMachine {
   bool Fills(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
-        return i.kind == Kind::kFetch || (i.kind == Kind::kForward && Ends(rank, i));
+      case BufferKind::kHomedStash:
+        return (i.kind == Kind::kFetch && kind == BufferKind::kHomedStash) ||
+               (i.kind == Kind::kForward && OfFirstKept(rank, i, kind));
       case BufferKind::kStashHome:
         return i.kind == Kind::kStore;
       case BufferKind::kOutput:
@@ -503,13 +538,19 @@ class ProgramMachine {
   bool Releases(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
+      case BufferKind::kHomedStash: {
         if (i.kind == Kind::kStore) {
-          // Nothing is added to what has gone home.
+          // What has gone home is whole, and no piece of the forward needs it any more.
           const auto reached = reached_.find({rank, Kind::kForward, i.visit, i.micro_batch.value()});
-          return reached != reached_.end() && reached->second == ChunkOf(rank, i).end;
+          if (kind != BufferKind::kHomedStash || reached == reached_.end()) return false;
+          const BlockId end = ChunkOf(rank, i).end;
+          return reached->second == end || !UsesKept({reached->second, end}, KeptIn(rank, i, kind));
         }
-        return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i)
-                                           : i.kind == Kind::kForward && Begins(rank, i);
+        if (purpose_ == Purpose::kTrain) return OfWeights(i) && OfFirstKept(rank, i, kind);
+        // No pass behind it needs that.
+        const BlockRange behind = {i.blocks.end, ChunkOf(rank, i).end};
+        return i.kind == Kind::kForward && (Begins(rank, i) || !UsesKept(behind, KeptIn(rank, i, kind)));
+      }
       case BufferKind::kStashHome:
         return i.kind == Kind::kFetch;
       case BufferKind::kInput:

@@ -15,6 +15,13 @@ namespace {
 constexpr int kMostParts = 4;
 constexpr Dtype kTypes[] = {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kBf16, Dtype::kF16};
 
+// Of all layers of the unit, or of some.
+void HomeActivations(Unit& unit, const ModelConfig& model, std::mt19937_64& random) {
+  unit.activations_home = ActivationsHome::kHost;
+  unit.homed_layers =
+      random() % 2 == 0 ? std::uniform_int_distribution<int>(0, LayersOf(unit, model))(random) : 0;
+}
+
 }  // namespace
 
 PlannedShape RandomPlan(uint64_t seed) {
@@ -197,7 +204,7 @@ bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed) {
     unit.order.clear();
     unit.paces.clear();
     unit.layers_home = home;
-    unit.activations_home = stay && random() % 2 == 0 ? ActivationsHome::kHost : ActivationsHome::kDevice;
+    if (stay && random() % 2 == 0) HomeActivations(unit, model, random);
     const int layers = LayersOf(unit, model);
     unit.window_layers =
         layers == 0 ? 0 : std::uniform_int_distribution<int>(stay ? layers : 1, layers)(random);
@@ -205,11 +212,11 @@ bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed) {
   return true;
 }
 
-void MoveActivationsToHost(Plan& plan, uint64_t seed) {
+void MoveActivationsToHost(Plan& plan, const ModelConfig& model, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (Unit& unit : plan.units) {
     const bool may = !unit.lives_on_peers();  // where windows take all layers: MoveLayersToPeers
-    if (random() % 4 != 0 && may) unit.activations_home = ActivationsHome::kHost;
+    if (random() % 4 != 0 && may) HomeActivations(unit, model, random);
   }
 }
 

@@ -44,8 +44,8 @@ void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
 // they cannot.
 bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed);
 
-// Has the activations of some of the units live in host memory.
-void MoveActivationsToHost(Plan& plan, uint64_t seed);
+// Has the activations of some of the units live in host memory, of all of their layers or of some.
+void MoveActivationsToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
 
 // Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
