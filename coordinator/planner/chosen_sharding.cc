@@ -10,7 +10,7 @@
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/seconds_of_plan.h"
-#include "coordinator/planner/techniques/fewest_recomputed.h"
+#include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/planner/techniques/optimizer_shares.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/predictor/predict.h"

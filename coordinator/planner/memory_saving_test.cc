@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/planner/random_problem.h"
-#include "coordinator/planner/techniques/fewest_recomputed.h"
+#include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
 #include "runtime/ir/program/memory.h"
@@ -138,6 +141,45 @@ TEST_CASE("as few layers are recomputed as fit, and what more room has is a shor
   Plan of_three = plan;
   of_three.units[0].recomputed_layers = 3;
   CHECK(WithFewestRecomputed(problem, of_three) == plan);
+}
+
+TEST_CASE("activations of as few first layers as fit live in host memory, and of fewer take no longer") {
+  PlanningProblem problem = RandomProblem(7, kFourDevices);
+  problem.shape.model.layers = 6;
+  problem.shape.global_batch_sequences = 8;
+  problem.devices[0].fetch_bytes_per_second = problem.devices[0].store_bytes_per_second = 1e6;
+  Plan plan{.schedule = Schedule::kGPipe};
+  plan.units.push_back({.devices = {problem.devices[0].name},
+                        .chunks = {{0, problem.shape.model.blocks()}},
+                        .activations = problem.devices[0].activations,
+                        .activations_home = ActivationsHome::kHost});
+  plan.routes.push_back({{0}, problem.shape.global_batch_sequences, 1});
+  double longest_seconds = 0;
+  for (int layers = 1; layers <= 6; ++layers) {
+    Plan exactly = plan;
+    exactly.units[0].homed_layers = layers % 6;  // 0: of all
+    CAPTURE(layers);
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, exactly);
+    REQUIRE(seconds.ok());
+    CHECK(*seconds >= longest_seconds);
+    longest_seconds = *seconds;
+    PlanningProblem little = problem;
+    DeviceRoom& room = little.devices[0].room;
+    room.memory = PeakMemory(room, MemoryOfRank(exactly, 0, problem.shape));
+    CHECK(WithFewestHomed(little, plan) == exactly);
+    CHECK(WithFewestHomed(little, exactly) == exactly);
+    CHECK(FitsMemory(little, exactly));
+    const std::vector<std::string> told = DescribeSaving(little, exactly, *PredictStep(little, exactly));
+    REQUIRE(told.size() == 1);
+    CHECK_THAT(told[0],
+               Catch::StartsWith(absl::StrCat("what forwards keep ",
+                                              layers < 6 ? absl::StrCat("of ", layers, " of 6 layers ") : "",
+                                              "goes to host memory and comes back on n/0 (saves ")));
+    room.memory -= Bytes{1};
+    if (layers < 6) CHECK(WithFewestHomed(little, plan).units[0].homed_layers == (layers + 1) % 6);
+  }
+  plan.units[0].activations_home = ActivationsHome::kDevice;
+  CHECK(WithFewestHomed(problem, plan) == plan);
 }
 
 TEST_CASE("what is recomputed takes more time the less is kept, and is told with figures") {

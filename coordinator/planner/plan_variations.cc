@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/planner/techniques/fewest_recomputed.h"
+#include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/predict.h"
@@ -40,6 +40,7 @@ void ShardParameters(const ModelConfig& model, Plan& plan) {
   for (Unit& unit : plan.units) {
     unit.optimizer_weight = 1;
     unit.activations_home = ActivationsHome::kDevice;
+    unit.homed_layers = 0;
     unit.window_layers = std::min(kWindows, LayersOf(unit, model));
     unit.layers_home = unit.window_layers > 0 ? LayersHome::kPeers : LayersHome::kHost;
   }
@@ -163,7 +164,7 @@ int EvenPart(int total, int parts, int i) { return total / parts + (i < total % 
 
 absl::StatusOr<Plan> WithMoreTensorParallelism(const PlanningProblem& problem, const Plan& plan) {
   ASSIGN_OR_RETURN(Plan paired, Pairing(problem, plan).Run());
-  return WithFewestRecomputed(problem, std::move(paired));
+  return WithFewestHomed(problem, WithFewestRecomputed(problem, std::move(paired)));
 }
 
 absl::StatusOr<Plan> WithShardedParameters(const PlanningProblem& problem, const Plan& plan) {

@@ -14,6 +14,7 @@
 #include "coordinator/planner/classes/class_shortage.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
+#include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
@@ -91,6 +92,8 @@ absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const
     chosen.lower_bound_seconds = 0;
     chosen.bound_under_1f1b_alone = false;
   }
+  // What is stored less takes no longer.
+  chosen.plan = WithFewestHomed(problem, std::move(chosen.plan));
   ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, chosen.plan));
   for (const std::string& saving : DescribeSaving(problem, chosen.plan, prediction))
     absl::StrAppend(&chosen.fitting, "; ", saving);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "coordinator/planner/search.h"
-#include "coordinator/planner/techniques/fewest_recomputed.h"
+#include "coordinator/planner/techniques/fewest_layers.h"
 #include "runtime/ir/model/block_sizes.h"
 
 // Plans whose units share the optimizer's state, or have layers in host memory: how they save memory is no matter of

@@ -91,20 +91,20 @@ double PercentOf(const StepPrediction& prediction, double seconds) {
   return prediction.step_seconds > 0 ? 100 * seconds / prediction.step_seconds : 0;
 }
 
-// "layers", or where some keep a part of theirs "3 to 12 of 12 layers".
-std::string RecomputedLayers(const Plan& plan, Recompute recompute, const ModelConfig& model) {
+// "1 to 3 of 6 layers", of which units that `does` do it, a field of theirs being of how many; "": of all of them.
+std::string SomeLayers(const Plan& plan, const ModelConfig& model,
+                       const std::function<bool(const Unit&)>& does, int Unit::*of_layers) {
   int fewest = std::numeric_limits<int>::max(), most = 0, held = 0;
   bool all = true;
   for (const Unit& unit : plan.units) {
-    if (unit.recompute != recompute) continue;
-    const int layers = LayersOf(unit, model),
-              again = unit.recomputed_layers > 0 ? unit.recomputed_layers : layers;
-    all = all && again == layers;
-    fewest = std::min(fewest, again);
-    most = std::max(most, again);
+    if (!does(unit)) continue;
+    const int layers = LayersOf(unit, model), some = unit.*of_layers > 0 ? unit.*of_layers : layers;
+    all = all && some == layers;
+    fewest = std::min(fewest, some);
+    most = std::max(most, some);
     held = std::max(held, layers);
   }
-  if (all) return "layers";
+  if (all) return "";
   return absl::StrCat(fewest, fewest < most ? absl::StrCat(" to ", most) : "", " of ", held, " layers");
 }
 
@@ -348,17 +348,18 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
   }
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute == Recompute::kNone) continue;
-    const TechniqueUse use = use_of([&](const Unit& unit) { return unit.recompute == recompute; },
+    const auto recomputes = [&](const Unit& unit) { return unit.recompute == recompute; };
+    const TechniqueUse use = use_of(recomputes,
                                     [](Unit& unit) {
                                       unit.recompute = Recompute::kNone;
                                       unit.recomputed_layers = 0;
                                     },
                                     {InstructionKind::kRecompute});
     if (use.ranks.empty()) continue;
+    const std::string some = SomeLayers(plan, problem.shape.model, recomputes, &Unit::recomputed_layers);
     sentences.push_back(
         absl::StrFormat("%s recompute%s %s%s instead of keeping it (%s; takes %.1f %% of the step at most)",
-                        use.Devices(plan), use.ranks.size() == 1 ? "s" : "",
-                        RecomputedLayers(plan, recompute, problem.shape.model),
+                        use.Devices(plan), use.ranks.size() == 1 ? "s" : "", some.empty() ? "layers" : some,
                         recompute == Recompute::kLayers ? "" : " but attention", use.Saves(plan),
                         PercentOf(prediction, use.seconds)));
   }
@@ -371,16 +372,18 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
                      "cuts among the devices of a unit (",
                      rows.Saves(plan), ")"));
   }
-  const TechniqueUse homes =
-      use_of([](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; },
-             [](Unit& unit) {
-               unit.activations_home = ActivationsHome::kDevice;
-               unit.homed_layers = 0;
-             },
-             {InstructionKind::kFetch, InstructionKind::kStore});
+  const auto stores = [](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; };
+  const TechniqueUse homes = use_of(stores,
+                                    [](Unit& unit) {
+                                      unit.activations_home = ActivationsHome::kDevice;
+                                      unit.homed_layers = 0;
+                                    },
+                                    {InstructionKind::kFetch, InstructionKind::kStore});
   if (!homes.ranks.empty()) {
-    sentences.push_back(absl::StrCat("what forwards keep goes to host memory and comes back on ",
-                                     homes.Devices(plan), " (",
+    const std::string some = SomeLayers(plan, problem.shape.model, stores, &Unit::homed_layers);
+    sentences.push_back(absl::StrCat("what forwards keep ",
+                                     some.empty() ? "" : absl::StrCat("of ", some, " "),
+                                     "goes to host memory and comes back on ", homes.Devices(plan), " (",
                                      DescribeCopies(homes, problem, plan, prediction), ")"));
   }
   if (plan.shards_optimizer) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/planner/techniques/fewest_recomputed.h"
+#include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/model_share.h"

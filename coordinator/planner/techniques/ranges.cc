@@ -109,8 +109,10 @@ class RouteInRanges {
   std::vector<BlockSeconds> seconds_;
 };
 
-// Of a unit that has other layers than before as many keep all as did, but that some are still made again.
+// Of a unit that has other layers than before as many keep all as did, but that some are still made again. What it keeps in host
+// memory is of all layers: who takes the plan asks how few do (WithFewestHomed).
 void KeepAsMany(const ModelConfig& model, const Unit& before, Unit& unit) {
+  unit.homed_layers = 0;
   if (before.recomputed_layers == 0) return;
   const int kept = LayersOf(before, model) - before.recomputed_layers, layers = LayersOf(unit, model);
   unit.recomputed_layers = layers == 0 ? 0 : std::clamp(layers - kept, 1, layers);
