@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/planner/techniques/fewest_layers.h"
+#include "coordinator/planner/chosen_saving.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
 
@@ -47,10 +47,11 @@ void ChooseRanges(const PlanningProblem& problem, const SearchLimits& limits, Ch
       &chosen.orders, chosen.orders.empty() ? "" : "; ",
       absl::StrFormat("for up to %d ranges of blocks a unit, by which a step takes %.1f %% less",
                       MostRanges(best.plan), 100 * (1 - best.step_seconds / chosen.step_seconds)));
-  chosen.plan = WithFewestHomed(problem, std::move(best.plan));
+  chosen.plan = std::move(best.plan);
   chosen.step_seconds = best.step_seconds;
   chosen.proven_optimal = false;
   chosen.lower_bound_seconds = 0;
+  StoreFewestLayers(problem, chosen);
 }
 
 }  // namespace medley

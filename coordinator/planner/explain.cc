@@ -358,7 +358,7 @@ absl::StatusOr<std::string> DescribeCut(const PlanningProblem& problem, const Pl
                       " parts, and if they were not, a step would take ", Seconds(seconds));
 }
 
-// What a unit that sums of whole micro-batches would bring by cutting them in two; empty: it cannot, or parts were not measured.
+// What a unit that sums of whole micro-batches would bring by cutting them in two; empty: it cannot, or nobody knows what parts take.
 std::string DescribeUncut(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
   if (plan.units[unit].exchange_parts > 1) return "";
   Plan cut = plan;

@@ -164,6 +164,7 @@ int EvenPart(int total, int parts, int i) { return total / parts + (i < total % 
 
 absl::StatusOr<Plan> WithMoreTensorParallelism(const PlanningProblem& problem, const Plan& plan) {
   ASSIGN_OR_RETURN(Plan paired, Pairing(problem, plan).Run());
+  for (Unit& unit : paired.units) unit.homed_layers = 0;
   return WithFewestHomed(problem, WithFewestRecomputed(problem, std::move(paired)));
 }
 

@@ -8,13 +8,13 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/chosen_order.h"
 #include "coordinator/planner/chosen_parts.h"
+#include "coordinator/planner/chosen_saving.h"
 #include "coordinator/planner/chosen_sharding.h"
 #include "coordinator/planner/classes/class_fit.h"
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/classes/class_shortage.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
-#include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
@@ -92,12 +92,16 @@ absl::StatusOr<ChosenPlan> ChooseByClasses(const PlanningProblem& problem, const
     chosen.lower_bound_seconds = 0;
     chosen.bound_under_1f1b_alone = false;
   }
-  // What is stored less takes no longer.
-  chosen.plan = WithFewestHomed(problem, std::move(chosen.plan));
+  StoreFewestLayers(problem, chosen);
+  return chosen;
+}
+
+// Says of a plan that was made by classes what it does to fit.
+absl::Status TellSaving(const PlanningProblem& problem, ChosenPlan& chosen) {
   ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, chosen.plan));
   for (const std::string& saving : DescribeSaving(problem, chosen.plan, prediction))
     absl::StrAppend(&chosen.fitting, "; ", saving);
-  return chosen;
+  return absl::OkStatus();
 }
 
 // Of few devices planning by classes takes less than a second, and knows what the search does not: units of several devices where
@@ -119,6 +123,7 @@ void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& l
   if (!seconds.ok()) return;
   by_classes->step_seconds = *seconds;
   ChooseRanges(problem, limits, *by_classes);
+  if (!TellSaving(problem, *by_classes).ok()) return;
   if (chosen.ok() && by_classes->step_seconds >= (1 - kLeastGain) * chosen->step_seconds) return;
   if (chosen.ok()) by_classes->simulated_plans += chosen->simulated_plans;
   if (by_classes->plan.schedule == Schedule::kOneForwardOneBackward)
@@ -137,6 +142,7 @@ absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const 
     // Of limits to devices NothingAllowed tells.
     if (absl::IsResourceExhausted(chosen.status()) && !problem.constraints.limit_devices())
       return absl::ResourceExhaustedError(WhyNoneByClasses(problem, limits.stop));
+    if (chosen.ok()) RETURN_IF_ERROR(TellSaving(problem, *chosen));
     return chosen;
   }
   absl::StatusOr<ChosenPlan> chosen = ChooseWithoutSharing(problem, limits);

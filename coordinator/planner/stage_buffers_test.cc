@@ -10,7 +10,8 @@ namespace {
 std::vector<int> Numbers(const BufferCounts& buffers) {
   std::vector<int> numbers = {buffers.recomputed,     buffers.stream_gradient, buffers.input,  buffers.output,
                               buffers.input_gradient, buffers.output_gradient, buffers.windows};
-  for (const auto* of_chunks : {&buffers.stash, &buffers.homed_stash, &buffers.deferred, &buffers.stash_home})
+  for (const auto* of_chunks :
+       {&buffers.stash, &buffers.leaving_stash, &buffers.deferred, &buffers.stash_home})
     numbers.insert(numbers.end(), of_chunks->begin(), of_chunks->end());
   return numbers;
 }

@@ -1,6 +1,7 @@
 #include "coordinator/predictor/pass_costs.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/parts_timeline.h"
@@ -30,8 +31,12 @@ double SecondsInParts(const PlanningProblem& problem, Reductions& reductions, co
   const auto in_parts = [&](int branch, double seconds) {
     double behind_seconds = seconds;
     if (cuts_sequences && FamilyOf(model).branches[branch].core == CoreKind::kAttention) {
-      const StepShares steps = onwards ? ForwardStepShares(model, branch, problem.shape.sequence)
-                                       : InputGradientStepShares(model, branch, problem.shape.sequence);
+      StepShares steps = onwards ? ForwardStepShares(model, branch, problem.shape.sequence)
+                                 : InputGradientStepShares(model, branch, problem.shape.sequence);
+      if (pass.kind == InstructionKind::kRecompute && pass.recompute == Recompute::kAllButAttention) {
+        const double maps = steps.before + steps.behind;
+        steps = {.before = steps.before / maps, .core = 0, .behind = steps.behind / maps};
+      }
       // All parts but the last have been summed since the last branch.
       timeline.Compute((1 - parts.back().share) * steps.before * seconds);
       timeline.Await();
@@ -80,6 +85,18 @@ double SecondsInParts(const PlanningProblem& problem, Reductions& reductions, co
 
 }  // namespace
 
+// What a pass of no sequences would take, by those of the two smallest sizes; 0 where they do not tell.
+double FixedSeconds(const std::vector<int>& sizes, const std::vector<BlockTimes>& times,
+                    const std::function<double(const PassTimes&)>& seconds_of) {
+  if (sizes.size() < 2) return 0;
+  const double small = seconds_of(times[0].layer), large = seconds_of(times[1].layer);
+  return std::max(0.0, small - sizes[0] * (large - small) / (sizes[1] - sizes[0]));
+}
+
+double InputGradientSeconds(const PassTimes& layer) {
+  return layer.backward_seconds + layer.split_seconds - layer.weight_gradient_seconds;
+}
+
 // Embedding and head compute all rows at once, and so do the gradients of layers' weights.
 absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const std::vector<BlockTimes>& times,
                                         int sequences, int parts) {
@@ -93,8 +110,18 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
   layer.forward_seconds = layer.recompute_seconds = layer.recompute_but_attention_seconds = 0;
   layer.split_seconds = 0;  // backwards of parts make their gradients apart in any case
   layer.backward_seconds = layer.weight_gradient_seconds;
-  // What rows of a sequence take nobody has measured: as long as they do in the whole.
+  // What rows of a sequence take nobody has measured: as long as they do in the whole, and what each pass takes however few they are.
   const bool cuts_sequences = PartsCutSequences(sequences, parts);
+  if (cuts_sequences) {
+    const auto add = [&](double& sum, const std::function<double(const PassTimes&)>& seconds_of) {
+      sum += (parts - 1) * FixedSeconds(sizes, times, seconds_of);
+    };
+    add(layer.forward_seconds, [](const PassTimes& of) { return of.forward_seconds; });
+    add(layer.backward_seconds, InputGradientSeconds);
+    add(layer.recompute_seconds, [](const PassTimes& of) { return of.recompute_seconds; });
+    add(layer.recompute_but_attention_seconds,
+        [](const PassTimes& of) { return of.recompute_but_attention_seconds; });
+  }
   for (const RowRange& part : PartsOf(sequences, cuts_sequences ? 1 : parts)) {
     const size_t size = index(part.size());
     if (size == sizes.size()) {
@@ -104,8 +131,7 @@ absl::StatusOr<BlockTimes> TimesInParts(const PlanningProblem& problem, const st
     }
     const PassTimes& of_part = times[size].layer;
     layer.forward_seconds += of_part.forward_seconds;
-    layer.backward_seconds +=
-        of_part.backward_seconds + of_part.split_seconds - of_part.weight_gradient_seconds;
+    layer.backward_seconds += InputGradientSeconds(of_part);
     layer.recompute_seconds += of_part.recompute_seconds;
     layer.recompute_but_attention_seconds += of_part.recompute_but_attention_seconds;
   }
@@ -164,7 +190,8 @@ GroupPass PassOfUnit(const PlanningProblem& problem, const Unit& unit, int seque
           .activations = unit.activations,
           .sequence_parallel = unit.sequence_parallel,
           .sequences = sequences,
-          .parts = unit.exchange_parts};
+          .parts = unit.exchange_parts,
+          .recompute = unit.recompute};
 }
 
 double ExchangeSeconds(const PlanningProblem& problem, Reductions& reductions, const UnitCost& unit,

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/classes/many_devices.h"
+#include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_site.h"
 #include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
@@ -30,14 +31,14 @@ PlanningProblem Short(uint64_t seed, double copied_bytes_per_second) {
 }
 
 // That it is valid, fits, and is predicted as the whole simulation has it, which is what this gives.
-double CheckPlanned(const PlanningProblem& problem, const PlanByClass& found) {
-  CHECK(SequencesOf(found.plan) == problem.shape.global_batch_sequences);
-  CHECK(FitsMemory(problem, found.plan));
-  for (const PlanViolation& violation : CheckPlan(found.plan, problem.shape, SiteOf(problem)))
+double CheckPlanned(const PlanningProblem& problem, const Plan& plan, double step_seconds) {
+  CHECK(SequencesOf(plan) == problem.shape.global_batch_sequences);
+  CHECK(FitsMemory(problem, plan));
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, SiteOf(problem)))
     FAIL_CHECK(violation.detail);
-  const absl::StatusOr<double> whole = PredictStepSeconds(problem, found.plan);
+  const absl::StatusOr<double> whole = PredictStepSeconds(problem, plan);
   REQUIRE(whole.status().ToString() == "OK");
-  CHECK(found.step_seconds == Approx(*whole).epsilon(0.02));
+  CHECK(step_seconds == Approx(*whole).epsilon(0.02));
   return *whole;
 }
 
@@ -56,7 +57,7 @@ TEST_CASE("where memory is short forwards store what others make again, if copie
     REQUIRE(found.status().ToString() == "OK");
     INFO(found->summary);
     const Plan& plan = found->plan;
-    CHECK(found->lower_bound_seconds <= CheckPlanned(problem, *found));
+    CHECK(found->lower_bound_seconds <= CheckPlanned(problem, found->plan, found->step_seconds));
     by_rows += std::any_of(plan.units.begin(), plan.units.end(), ByRows) ? 1 : 0;
     if (std::none_of(plan.units.begin(), plan.units.end(), Stores)) continue;
     ++stored;
@@ -82,6 +83,30 @@ TEST_CASE("where memory is short forwards store what others make again, if copie
   CHECK(ratios <= compared);
 }
 
+TEST_CASE("the plan that is taken stores of as few layers as fit, and is predicted as it is") {
+  int fewer = 0;
+  for (const uint64_t seed : {1, 2, 4, 5}) {
+    const PlanningProblem problem = Short(seed, 5e6);
+    INFO("seed " << seed);
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+    REQUIRE(chosen.status().ToString() == "OK");
+    CheckPlanned(problem, chosen->plan, chosen->step_seconds);
+    for (size_t u = 0; u < chosen->plan.units.size(); ++u) {
+      const Unit& unit = chosen->plan.units[u];
+      const int layers = LayersOf(unit, problem.shape.model);
+      if (!Stores(unit) || layers == 0) continue;
+      CHECK(unit.homed_layers < layers);
+      fewer += unit.homed_layers > 0 ? 1 : 0;
+      Plan less = chosen->plan;
+      const int homed = unit.homed_layers == 0 ? layers : unit.homed_layers;
+      less.units[u].homed_layers = homed - 1;
+      if (homed == 1) less.units[u].activations_home = ActivationsHome::kDevice;
+      CHECK_FALSE(FitsMemory(problem, less));
+    }
+  }
+  CHECK(fewer >= 2);
+}
+
 TEST_CASE("routes whose units store what forwards keep get orders of their own") {
   int ordered = 0;
   for (uint64_t seed = 1; seed <= 16; ++seed) {
@@ -98,7 +123,7 @@ TEST_CASE("routes whose units store what forwards keep get orders of their own")
     INFO("seed " << seed << ": " << found->summary);
     ++ordered;
     CHECK(found->step_seconds < found->named_step_seconds);
-    CheckPlanned(problem, *found);
+    CheckPlanned(problem, found->plan, found->step_seconds);
   }
   CHECK(ordered >= 3);
 }

@@ -74,6 +74,7 @@ int BestParts(const PlanningProblem& problem, Reductions& reductions, Unit unit,
   const int64_t most =
       std::min<int64_t>(std::max(sequences, kMostPartsOfRows), sequences * problem.shape.sequence);
   for (int parts = 1; parts <= most; ++parts) {
+    if (PartsCutSequences(sequences, parts) && problem.micro_batch_sizes.size() < 2) break;
     unit.exchange_parts = parts;
     const absl::StatusOr<UnitPasses> passes = UnitPasses::Make(problem, reductions, unit, sequences);
     if (!passes.ok()) continue;

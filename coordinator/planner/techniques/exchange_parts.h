@@ -41,11 +41,11 @@ class UnitPasses {
 
 // Of a micro-batch's time, what more parts must gain at least to be taken: predictions err by more.
 constexpr double kLeastGainOfParts = 0.005;
-// No more parts that cut sequences: nobody measures how much longer passes of few rows take.
+// No more parts that cut sequences: what passes of so few rows take is told from larger ones.
 constexpr int kMostPartsOfRows = 4;
 
 // In how many parts the micro-batches of `sequences` of a unit, of several devices and with one chunk, are predicted to take
-// least; 1 where it gains nothing, or nobody measured what parts take. Pure.
+// least; 1 where it gains nothing, or nobody measured what parts take, or of those that cut sequences what two sizes take. Pure.
 int BestParts(const PlanningProblem& problem, Reductions& reductions, Unit unit, int sequences);
 
 }  // namespace medley

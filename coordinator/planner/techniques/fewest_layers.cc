@@ -21,7 +21,9 @@ namespace {
 // Something that a unit does of some of its layers to need less memory.
 struct OfLayers {
   std::function<bool(const Unit& unit)> is_done;
-  int Unit::*layers;  // of how many; 0: of all
+  int fewest = 0;  // of how many layers at least
+  // Of so many, or of all: as many as it has.
+  std::function<void(Unit& unit, int layers)> set;
   // What a rank takes whose unit does it of so many, from its program in a plan that does it of all, and what it owns of the
   // optimizer's state in either; null: all of it.
   std::function<RankMemory(const Plan& of_all, StepProgram& program, const OptimizerShard* optimizer,
@@ -53,7 +55,7 @@ class SparedLayers {
         std::find_if(known.begin(), known.end(), [&](const auto& of) { return of.first == room; });
     if (same != known.end()) return same->second;
     const int layers = LayersOf(unit, model);
-    const int spared = GreatestThat(0, layers - 1, [&](int spares) {
+    const int spared = GreatestThat(0, layers - what_.fewest, [&](int spares) {
       return Fits(
           what_.memory(plan_, alike->second.program, optimizer ? &*optimizer : nullptr, layers - spares),
           room);
@@ -79,8 +81,9 @@ class SparedLayers {
 Plan WithFewest(const PlanningProblem& problem, Plan plan, const OfLayers& what) {
   bool any = false;
   for (Unit& unit : plan.units) {
-    unit.*what.layers = 0;
-    any = any || what.is_done(unit);
+    if (!what.is_done(unit)) continue;
+    what.set(unit, LayersOf(unit, problem.shape.model));
+    any = true;
   }
   if (!any) return plan;
   const Plan of_all = plan;
@@ -89,13 +92,13 @@ Plan WithFewest(const PlanningProblem& problem, Plan plan, const OfLayers& what)
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const Unit& unit = of_all.units[u];
     const int layers = LayersOf(unit, problem.shape.model);
-    int spared = what.is_done(unit) ? std::max(0, layers - 1) : 0;
+    int spared = what.is_done(unit) ? std::max(0, layers - what.fewest) : 0;
     const std::vector<ModelShare> shares = SharesOf(unit, problem.shape.model);
     for (size_t member = 0; member < unit.devices.size(); ++member, ++rank) {
       if (spared > 0)
         spared = std::min(spared, spared_layers.Of(rank, unit, shares[member], unit.devices[member]));
     }
-    if (spared > 0) plan.units[u].*what.layers = layers - spared;
+    if (spared > 0) what.set(plan.units[u], layers - spared);
   }
   return plan;
 }
@@ -106,7 +109,11 @@ Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan) {
   return WithFewest(
       problem, std::move(plan),
       {.is_done = [](const Unit& unit) { return unit.recompute != Recompute::kNone; },
-       .layers = &Unit::recomputed_layers,
+       .fewest = 1,
+       .set =
+           [&](Unit& unit, int layers) {
+             unit.recomputed_layers = layers == LayersOf(unit, problem.shape.model) ? 0 : layers;
+           },
        .memory =
            [&](const Plan& of_all, StepProgram& program, const OptimizerShard* optimizer, int layers) {
              program.buffers.recomputed_layers = layers;
@@ -115,14 +122,19 @@ Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan) {
 }
 
 Plan WithFewestHomed(const PlanningProblem& problem, Plan plan) {
+  const auto store_of = [&](Unit& unit, int layers) {
+    const int all = LayersOf(unit, problem.shape.model);
+    if (layers == 0 && all > 0) unit.activations_home = ActivationsHome::kDevice;
+    unit.homed_layers = layers == all ? 0 : layers;
+  };
   return WithFewest(
       problem, std::move(plan),
       {.is_done = [](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; },
-       .layers = &Unit::homed_layers,
+       .set = store_of,
        .memory =
            [&](const Plan& of_all, StepProgram& program, const OptimizerShard* optimizer, int layers) {
              Plan of_some = of_all;  // has other numbers of buffers
-             of_some.units[program.unit].homed_layers = layers;
+             store_of(of_some.units[program.unit], layers);
              return MemoryOfProgram(of_some,
                                     CompileStep(of_some, program.rank, problem.shape, Purpose::kTrain),
                                     problem.shape, optimizer);

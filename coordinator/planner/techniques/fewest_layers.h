@@ -11,8 +11,7 @@ namespace medley {
 // that fits, whatever it said before.
 Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan);
 
-// The same of units whose activations live in host memory, and of how many of their layers they do: a program for each number
-// that is looked at.
+// The same of units whose activations live in host memory, of none where they fit so: a program for each number that is looked at.
 Plan WithFewestHomed(const PlanningProblem& problem, Plan plan);
 
 }  // namespace medley

@@ -115,9 +115,9 @@ struct Keeping {
   double left_bytes = 0;
 };
 
-// Of a unit that stores what its forwards keep, or so much of it (`stored`, of a micro-batch by visit): on the device that takes a few buffers of each range, however many micro-batches are
-// under way, and between the gradients of one its own; in host memory it takes as much as it is. What is kept of a micro-batch is then
-// such a part of what is left on the device as it takes where less is left.
+// Of a unit that stores what its forwards keep, or a part of it (`stored`, of a micro-batch, by visit): on the device that takes a few
+// buffers of each range, however many micro-batches are under way, and between the gradients of one its own; in host memory it takes
+// as much as it is. What is kept of a micro-batch is then such a part of what is left on the device as it takes where less is left.
 void StoreWhatForwardsKeep(const PlanningProblem& problem, const DeviceCost& device, const Unit& unit,
                            const std::vector<double>& stored, Keeping& keeping) {
   constexpr int kOnDevice = kFewestFromEndToStore - 1;
@@ -159,7 +159,7 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
     keeping.visits.push_back({visit.chunk, kept, kept + beside + (visit.last() ? 0 : travelling)});
   }
   BufferCounts& buffers = program.buffers;
-  for (auto* of_chunks : {&buffers.stash, &buffers.homed_stash, &buffers.deferred})
+  for (auto* of_chunks : {&buffers.stash, &buffers.leaving_stash, &buffers.deferred})
     std::fill(of_chunks->begin(), of_chunks->end(), 0);
   // Beside what micro-batches keep one arrives, if nothing is short; what leaves is not theirs.
   buffers.input = std::min(buffers.input, 1);

@@ -33,7 +33,7 @@ BufferCounts WithMore(const BufferCounts& settled, const BufferCounts& next, int
   const auto add = [&](int& count, int after_one) { count += more * (after_one - count); };
   for (size_t chunk = 0; chunk < buffers.stash.size(); ++chunk) {
     add(buffers.stash[chunk], next.stash[chunk]);
-    add(buffers.homed_stash[chunk], next.homed_stash[chunk]);
+    add(buffers.leaving_stash[chunk], next.leaving_stash[chunk]);
     add(buffers.deferred[chunk], next.deferred[chunk]);
     add(buffers.stash_home[chunk], next.stash_home[chunk]);
   }

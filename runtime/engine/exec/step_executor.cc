@@ -347,7 +347,7 @@ absl::Status StepExecutor::Copy(const Pass& pass, int index, const std::function
     RETURN_IF_ERROR(shard_.queue().Wait(*after));
   when_ready();
   if (const int home = instruction.OperandOf(BufferKind::kStashHome).buffer.index; home >= 0) {
-    const int stash = instruction.OperandOf(BufferKind::kHomedStash).buffer.index;
+    const int stash = instruction.OperandOf(BufferKind::kLeavingStash).buffer.index;
     return instruction.kind == InstructionKind::kFetch
                ? shard_.FetchStash(instruction.chunk, home, stash, instruction.bytes)
                : shard_.StoreStash(instruction.chunk, stash, home, instruction.bytes);
@@ -429,7 +429,7 @@ ModelShard::PassBuffers StepExecutor::BuffersOf(const Instruction& pass) const {
   return {.chunk = pass.chunk,
           .micro_batch_sequences = train_program_.visits[pass.visit].micro_batch_sequences,
           .stash = index(BufferKind::kStash),
-          .homed_stash = index(BufferKind::kHomedStash),
+          .leaving_stash = index(BufferKind::kLeavingStash),
           .deferred = index(BufferKind::kDeferred),
           .recomputed = index(BufferKind::kRecomputed),
           .stream_gradient = index(BufferKind::kStreamGradient),
@@ -471,7 +471,7 @@ absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose pu
   }
   // Of a range some first blocks may keep what they do in a homed stash: the embedding is the first one, the head the last.
   const int stash = instruction.OperandOf(BufferKind::kStash).buffer.index,
-            homed = instruction.OperandOf(BufferKind::kHomedStash).buffer.index;
+            homed = instruction.OperandOf(BufferKind::kLeavingStash).buffer.index;
   if (inputs) RETURN_IF_ERROR(shard_.SetTokens(homed >= 0 ? homed : stash, input_ids));
   if (targets) RETURN_IF_ERROR(shard_.SetTargets(stash >= 0 ? stash : homed, target_ids));
   return absl::OkStatus();

@@ -35,7 +35,7 @@ ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkM
     for (const Branch& branch : branches_) part.branches.emplace_back(branch, PartOf(pass_, rows));
   }
   stash_ = CarveStashes(pass_.homed.StayingOf(blocks), memory.stash, memory.recomputed);
-  homed_stash_ = CarveStashes(pass_.homed.Of(blocks), memory.homed_stash, memory.recomputed);
+  leaving_stash_ = CarveStashes(pass_.homed.Of(blocks), memory.leaving_stash, memory.recomputed);
   CarveDeferred(memory.deferred);
   const SlotMemory& streams = memory.stream_gradients;
   for (int slot = 0; slot < streams.count; ++slot) {
@@ -147,7 +147,7 @@ absl::Status ChunkPasses::InParts(const PassBuffers& buffers, int i, PartSums& s
     const PassedRows& part = parts_[p];
     return BranchRows{part.branches[i], part.rows, RowsOf(pass_, stash, part.rows), part.workspace};
   };
-  const bool joins_parts = pass_.parts_cut_sequences() && branches_[i].core_joins_rows();
+  const bool joins_parts = JoinsParts(i);
   for (int p = 0; p < sums.parts(); ++p) {
     RETURN_IF_ERROR(sums.Await(p));
     const BranchRows part = rows_of(p);
@@ -192,7 +192,7 @@ absl::Status ChunkPasses::BranchMakeAgain(Ops& ops, const PassBuffers& buffers, 
 absl::Status ChunkPasses::BranchInputGradient(Ops& ops, const PassBuffers& buffers, int i,
                                               const Slice& inner_gradient, PartSums& sums) const {
   const Slice x = StreamAt(i, buffers), dx = GradientAt(i, buffers), dy = GradientAt(i + 1, buffers);
-  const bool joins_parts = pass_.parts_cut_sequences() && branches_[i].core_joins_rows();
+  const bool joins_parts = JoinsParts(i);
   const Slice made =
       workspace_.core_gradient.Sub(0, pass_.rows() * CoreWidth(pass_.config, branches_[i].kind()));
   const auto core_of = [&](const BranchRows& of) {

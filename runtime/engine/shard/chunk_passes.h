@@ -36,10 +36,10 @@ struct Boundary {
 struct PassBuffers {
   int chunk = 0;                  // of the shard
   int micro_batch_sequences = 0;  // 0: the shard's largest
-  int stash = 0;         // of blocks whose activations stay on the device, if the pass needs what such keep
-  int homed_stash = -1;  // of the others, likewise
-  int deferred = -1;     // of the two gradients, where each is a pass of its own
-  int recomputed = -1;   // of layers' passes, where not all is kept
+  int stash = 0;           // of blocks whose activations stay on the device, if the pass needs what such keep
+  int leaving_stash = -1;  // of the others, likewise
+  int deferred = -1;       // of the two gradients, where each is a pass of its own
+  int recomputed = -1;     // of layers' passes, where not all is kept
   int stream_gradient = -1;  // of backward, where others' pieces come between its own
   Boundary input;            // none on the first stage
   Boundary output;           // of forward; none on the last stage
@@ -59,7 +59,7 @@ struct SlotMemory {
 struct ChunkMemory {
   const ParameterArena& arena;
   const BoundaryBuffers& boundaries;
-  SlotMemory stash, homed_stash, deferred, recomputed, stream_gradients;
+  SlotMemory stash, leaving_stash, deferred, recomputed, stream_gradients;
   Workspace workspace;
   Slice loss_sum;  // f64
 };
@@ -122,12 +122,16 @@ class ChunkPasses {
   std::vector<Stash> CarveStashes(BlockRange kept_blocks, const SlotMemory& memory,
                                   const SlotMemory& recomputed) const;
   bool IsHomed(BlockId block) const { return pass_.homed.Of(blocks_).contains(block); }
-  const std::vector<Stash>& StashesOf(BlockId block) const { return IsHomed(block) ? homed_stash_ : stash_; }
+  const std::vector<Stash>& StashesOf(BlockId block) const {
+    return IsHomed(block) ? leaving_stash_ : stash_;
+  }
   // That which has what `block` keeps.
   const Stash& StashOf(BlockId block, const PassBuffers& buffers) const {
-    return StashesOf(block)[IsHomed(block) ? buffers.homed_stash : buffers.stash];
+    return StashesOf(block)[IsHomed(block) ? buffers.leaving_stash : buffers.stash];
   }
   BlockId BlockOfBranch(int i) const;
+  // Whether the core of the branch `i` is of all parts at once.
+  bool JoinsParts(int i) const { return pass_.parts_cut_sequences() && branches_[i].core_joins_rows(); }
   const BranchStash& StashOfBranch(int i, const PassBuffers& buffers) const {
     return StashOf(BlockOfBranch(i), buffers).branches[i];
   }
@@ -184,7 +188,7 @@ class ChunkPasses {
   const StreamPoints points_;
   std::vector<Branch> branches_;  // of the layers in the range, of all rows
   std::vector<PassedRows> parts_;
-  std::vector<Stash> stash_, homed_stash_;
+  std::vector<Stash> stash_, leaving_stash_;
   std::vector<Deferred> deferred_;
   std::vector<Slice> stream_gradients_;
 };

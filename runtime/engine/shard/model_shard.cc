@@ -150,7 +150,7 @@ void ModelShard::CarveBoundaries() {
     };
     const BlockRange& chunk = options_.chunks[c];
     stashes_.push_back(slots(counts.stash[c], kept(pass_.homed.StayingOf(chunk))));
-    homed_stashes_.push_back(slots(counts.homed_stash[c], kept(pass_.homed.Of(chunk))));
+    leaving_stashes_.push_back(slots(counts.leaving_stash[c], kept(pass_.homed.Of(chunk))));
     deferred_.push_back(slots(counts.deferred[c], DeferredBytes(pass_.config, options_.chunks[c],
                                                                 pass_.row_counts(), pass_.activations)));
   }
@@ -173,7 +173,7 @@ absl::Status ModelShard::OpenStashHome() {
   bool any = false;
   for (size_t c = 0; c < options_.chunks.size(); ++c) {
     const int count = options_.buffers.stash_home[c];
-    elements.emplace_back(count, homed_stashes_[c].size.value / SizeOf(Dtype::kF32).value);
+    elements.emplace_back(count, leaving_stashes_[c].size.value / SizeOf(Dtype::kF32).value);
     any = any || count > 0;
   }
   if (!any) return absl::OkStatus();
@@ -186,14 +186,14 @@ Bytes ModelShard::host_allocated() const {
 }
 
 absl::Status ModelShard::StoreStash(int chunk, int stash, int home, Bytes size) {
-  const SlotMemory& stashes = homed_stashes_[chunk];
+  const SlotMemory& stashes = leaving_stashes_[chunk];
   return stash_home_->Store(
       *stashes.buffer, stashes.offset + int64_t{stash} * stashes.size,
       stash_home_->Values(chunk, home).subspan(0, size.value / SizeOf(Dtype::kF32).value));
 }
 
 absl::Status ModelShard::FetchStash(int chunk, int home, int stash, Bytes size) {
-  const SlotMemory& stashes = homed_stashes_[chunk];
+  const SlotMemory& stashes = leaving_stashes_[chunk];
   return stash_home_->Fetch(
       stash_home_->Values(chunk, home).subspan(0, size.value / SizeOf(Dtype::kF32).value), *stashes.buffer,
       stashes.offset + int64_t{stash} * stashes.size);
@@ -215,7 +215,7 @@ const ChunkPasses& ModelShard::PassesOf(int chunk, int micro_batch_sequences) {
                             ChunkMemory{.arena = *arena_,
                                         .boundaries = boundaries_,
                                         .stash = stashes_[chunk],
-                                        .homed_stash = homed_stashes_[chunk],
+                                        .leaving_stash = leaving_stashes_[chunk],
                                         .deferred = deferred_[chunk],
                                         .recomputed = recomputed_,
                                         .stream_gradients = stream_gradients_,

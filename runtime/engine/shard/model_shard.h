@@ -169,7 +169,7 @@ class ModelShard {
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_, scratch_buffer_;
   OpScratch scratch_;
-  std::vector<SlotMemory> stashes_, homed_stashes_, deferred_;  // by chunk
+  std::vector<SlotMemory> stashes_, leaving_stashes_, deferred_;  // by chunk
   SlotMemory recomputed_, stream_gradients_;
   // Null: activations stay on the device. Ends its copies before the stashes go.
   std::unique_ptr<LayerHome> stash_home_;

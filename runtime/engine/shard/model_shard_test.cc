@@ -352,7 +352,7 @@ TEST_CASE("what first layers keep goes to host memory and comes back elsewhere, 
   const auto gradients = [&](bool homed) {
     Device device = OpenReference();
     const BufferCounts on_device = {.stash = {2}}, on_host = {.stash = {homed_layers > 0 ? 2 : 0},
-                                                              .homed_stash = {2},
+                                                              .leaving_stash = {2},
                                                               .stash_home = {1},
                                                               .activations_home = ActivationsHome::kHost,
                                                               .homed_layers = homed_layers};
@@ -363,7 +363,7 @@ TEST_CASE("what first layers keep goes to host memory and comes back elsewhere, 
     CHECK(shard->host_allocated() == memory.host);
     const Bytes size{memory.host};
     const auto passes = [&](int m, int place) {
-      return homed ? ModelShard::PassBuffers{.stash = homed_layers > 0 ? m : -1, .homed_stash = place}
+      return homed ? ModelShard::PassBuffers{.stash = homed_layers > 0 ? m : -1, .leaving_stash = place}
                    : ModelShard::PassBuffers{.stash = m};
     };
     for (const int m : {0, 1}) {

@@ -25,9 +25,13 @@ std::vector<RowRange> PartsOf(int64_t size, int64_t parts) {
 }
 
 std::vector<RowRange> PartRows(int64_t sequences, int64_t sequence_rows, int64_t parts) {
-  if (PartsCutSequences(sequences, parts)) return PartsOf(sequences * sequence_rows, parts);
-  std::vector<RowRange> rows = PartsOf(sequences, parts);
-  for (RowRange& part : rows) part = {part.first * sequence_rows, part.end * sequence_rows};
+  constexpr int64_t kTogether = 8;
+  const int64_t all = sequences * sequence_rows;
+  int64_t step = sequence_rows;
+  if (PartsCutSequences(sequences, parts)) step = all >= kTogether * parts ? kTogether : 1;
+  std::vector<RowRange> rows = PartsOf(all / step, parts);
+  for (RowRange& part : rows) part = {part.first * step, part.end * step};
+  rows.back().end = all;
   return rows;
 }
 

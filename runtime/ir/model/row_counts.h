@@ -22,7 +22,8 @@ RowRange RowsOfMember(int64_t rows, int members, int member);
 // many as there are rows, if there are fewer than `parts`.
 std::vector<RowRange> PartsOf(int64_t size, int64_t parts);
 // Of a micro-batch that is passed in parts (Unit::exchange_parts): whether these have less than whole sequences, because there are
-// more of them; and the rows of each, whole sequences or as even as may be.
+// more of them; and the rows of each, whole sequences or as even as may be, where there are enough cut between eights of rows,
+// so that what begins with a part lies as kernels like it.
 inline bool PartsCutSequences(int64_t sequences, int64_t parts) { return parts > sequences; }
 std::vector<RowRange> PartRows(int64_t sequences, int64_t sequence_rows, int64_t parts);
 

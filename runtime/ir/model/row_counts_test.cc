@@ -32,6 +32,9 @@ TEST_CASE("parts of rows follow each other, are as even as may be and never shri
   CHECK(PartRows(2, 5, 2) == std::vector<RowRange>{{0, 5}, {5, 10}});
   CHECK(PartRows(2, 5, 3) == std::vector<RowRange>{{0, 4}, {4, 7}, {7, 10}});
   CHECK(PartRows(1, 8, 1) == std::vector<RowRange>{{0, 8}});
+  CHECK(PartRows(1, 31, 2) == std::vector<RowRange>{{0, 16}, {16, 31}});
+  CHECK(PartRows(1, 16, 2) == std::vector<RowRange>{{0, 8}, {8, 16}});
+  CHECK(PartRows(1, 15, 2) == std::vector<RowRange>{{0, 8}, {8, 15}});
   CHECK(RowsOfMember(7, 3, 0) == RowRange{0, 3});
   CHECK(RowsOfMember(7, 3, 2) == RowRange{5, 7});
 }

@@ -105,7 +105,7 @@ struct Unit {
   // micro-batches pass layers one after another, under GPipe too.
   ActivationsHome activations_home = ActivationsHome::kDevice;
   // In host memory, of how many of its layers, its first ones, with what is before them: these are away the longest.
-  // 0: of all blocks.
+  // 0, or as many as it has: of all blocks.
   int homed_layers = 0;
   // In a plan with post-validation, how many forwards at most it makes ahead of the norms of all (GoingAhead). What it sends
   // of others waits for these, so that more are not always better. -1: as many as may.

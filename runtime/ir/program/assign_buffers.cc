@@ -42,7 +42,7 @@ class Assignment {
     }
     BufferCounts counts;
     counts.stash.resize(pools_.size());
-    counts.homed_stash.resize(pools_.size());
+    counts.leaving_stash.resize(pools_.size());
     counts.deferred.resize(pools_.size());
     counts.stash_home.resize(pools_.size());
     for (size_t chunk = 0; chunk < pools_.size(); ++chunk) {

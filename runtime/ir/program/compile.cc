@@ -65,7 +65,7 @@ class Compiler {
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
-    program_.buffers.homed_stash.resize(unit_.chunks.size());
+    program_.buffers.leaving_stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
     program_.buffers.stash_home.resize(unit_.chunks.size());
     DescribeUnit();
@@ -204,13 +204,13 @@ class Compiler {
   bool GoesHome(int i) const { return homed_[writer_.ContentOf(writer_.visit(), i)]; }
   // What a forward kept and went home is fetched into a content of its own.
   Operand UseFetched(int i) const {
-    Operand fetched = writer_.Use(BufferKind::kHomedStash, i);
+    Operand fetched = writer_.Use(BufferKind::kLeavingStash, i);
     fetched.buffer.index += writer_.contents();
     return fetched;
   }
   // What micro-batch `i` keeps of the blocks of a pass, which says which these are: forwards write it, in pieces.
   void AddKept(int i, Instruction& pass) const {
-    AddKept(i, BufferKind::kHomedStash, homed_blocks_.Of(writer_.chunk()), pass);
+    AddKept(i, BufferKind::kLeavingStash, homed_blocks_.Of(writer_.chunk()), pass);
     AddKept(i, BufferKind::kStash, homed_blocks_.StayingOf(writer_.chunk()), pass);
   }
   // In a buffer that has what is kept of `part` of the chunk.
@@ -218,7 +218,7 @@ class Compiler {
     // What the last one of them puts out is the input of the block behind it.
     if (part.size() == 0 || pass.blocks.end <= part.first || pass.blocks.first > part.end) return;
     const bool forward = pass.kind == InstructionKind::kForward, first = pass.blocks.contains(part.first);
-    const bool fetched = !forward && kind == BufferKind::kHomedStash && GoesHome(i);
+    const bool fetched = !forward && kind == BufferKind::kLeavingStash && GoesHome(i);
     Operand kept = fetched ? UseFetched(i) : writer_.Use(kind, i);
     kept.fills = forward && first;
     kept.writes = forward && pass.blocks.first < part.end;
@@ -402,7 +402,7 @@ class Compiler {
 
   void EmitStoreOfStash(int i) {
     Instruction store = writer_.Make(InstructionKind::kStore, Stream::kStore, i);
-    store.Add(writer_.Read(BufferKind::kHomedStash, i, true));
+    store.Add(writer_.Read(BufferKind::kLeavingStash, i, true));
     store.Add(writer_.Fill(BufferKind::kStashHome, i));
     AddCopyOfStash(store);
   }

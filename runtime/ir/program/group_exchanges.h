@@ -36,8 +36,9 @@ struct GroupPass {
   Dtype activations = Dtype::kF32;
   bool sequence_parallel = false;
   Purpose purpose = Purpose::kTrain;
-  int64_t sequences = 1;  // of the micro-batch, which
-  int parts = 1;          // are cut into so many parts (Unit::exchange_parts)
+  int64_t sequences = 1;                   // of the micro-batch, which
+  int parts = 1;                           // are cut into so many parts (Unit::exchange_parts)
+  Recompute recompute = Recompute::kNone;  // what kRecompute makes again of a layer
 };
 
 // Each kind and size once, none of a unit of one rank. Forward: the embedding's output and that of each

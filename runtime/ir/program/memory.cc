@@ -25,7 +25,7 @@ struct BufferSizes {
     switch (kind) {
       case BufferKind::kStash:
         return StashBytes(local, homed.StayingOf(chunks[chunk]), rows, type, made_again);
-      case BufferKind::kHomedStash:
+      case BufferKind::kLeavingStash:
       case BufferKind::kStashHome:
         return StashBytes(local, homed.Of(chunks[chunk]), rows, type, made_again);
       case BufferKind::kDeferred:

@@ -73,10 +73,10 @@ TEST_CASE("layers that live with all of their holders take windows beside what a
 TEST_CASE("activations that live on the host take as much of it as they would of the device") {
   const RankMemory device = MemoryOf(
                        kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
-                       {.stash = {5, 4}, .homed_stash = {0, 0}, .deferred = {0, 0}, .stash_home = {0, 0}}),
+                       {.stash = {5, 4}, .leaving_stash = {0, 0}, .deferred = {0, 0}, .stash_home = {0, 0}}),
                    host = MemoryOf(kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
                                    {.stash = {0, 0},
-                                    .homed_stash = {3, 2},
+                                    .leaving_stash = {3, 2},
                                     .deferred = {0, 0},
                                     .stash_home = {2, 2},
                                     .activations_home = ActivationsHome::kHost});
@@ -90,7 +90,7 @@ TEST_CASE("of activations that live on the host by layer, the first layers' and 
   const auto memory_of = [](int layers) {
     return MemoryOf(kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
                     {.stash = {5, 4},
-                     .homed_stash = {3, 2},
+                     .leaving_stash = {3, 2},
                      .deferred = {0, 0},
                      .stash_home = {2, 2},
                      .activations_home = ActivationsHome::kHost,

@@ -87,8 +87,8 @@ int& BufferCounts::of(BufferKind kind, int chunk) {
   switch (kind) {
     case BufferKind::kStash:
       return stash[chunk];
-    case BufferKind::kHomedStash:
-      return homed_stash[chunk];
+    case BufferKind::kLeavingStash:
+      return leaving_stash[chunk];
     case BufferKind::kDeferred:
       return deferred[chunk];
     case BufferKind::kStashHome:

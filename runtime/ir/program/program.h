@@ -69,11 +69,11 @@ constexpr int kStreams = 8;
 // What the passes and messages of a step work on. A buffer holds one content after another: what belongs to
 // one micro-batch.
 enum class BufferKind : uint8_t {
-  kStash,       // activations kept from forward to backward on the device; each chunk has its own
-  kHomedStash,  // those of the blocks whose kept activations may go to host memory meanwhile; likewise
-  kDeferred,    // what the weights' gradient needs of the input's, where it comes later; likewise
-  kStashHome,   // in host memory: what a homed stash had, until another one gets it; likewise
-  kRecomputed,  // what is not kept of a layer, while its passes need it
+  kStash,         // activations kept from forward to backward on the device; each chunk has its own
+  kLeavingStash,  // those of the blocks whose kept activations may go to host memory meanwhile; likewise
+  kDeferred,      // what the weights' gradient needs of the input's, where it comes later; likewise
+  kStashHome,     // in host memory: what a homed stash had, until another one gets it; likewise
+  kRecomputed,    // what is not kept of a layer, while its passes need it
   // The gradient of the residual stream between pieces of a backward, where other micro-batches' come between.
   kStreamGradient,
   // Of layers that live elsewhere than on the device; each has its place (WindowOf).
@@ -146,13 +146,13 @@ struct Instruction {
 // How many buffers of each kind a rank has, and of which type.
 struct BufferCounts {
   absl::InlinedVector<int, 1> stash = {0};  // of each chunk; 0 if activations of all its blocks may go home
-  absl::InlinedVector<int, 1> homed_stash = {0};  // of each chunk; 0 if those of none may
-  absl::InlinedVector<int, 1> deferred = {0};     // of each chunk; 0 if no gradient is put off
-  absl::InlinedVector<int, 1> stash_home = {0};   // of each chunk; 0 if activations stay on the device
-  int recomputed = 0;                             // 0 if it keeps everything
-  int stream_gradient = 0;                        // 0 if backwards of micro-batches do not alternate
-  int input = 0;                                  // 0 if it has first stages only
-  int output = 0;                                 // 0 if it has last stages only
+  absl::InlinedVector<int, 1> leaving_stash = {0};  // of each chunk; 0 if those of none may
+  absl::InlinedVector<int, 1> deferred = {0};       // of each chunk; 0 if no gradient is put off
+  absl::InlinedVector<int, 1> stash_home = {0};     // of each chunk; 0 if activations stay on the device
+  int recomputed = 0;                               // 0 if it keeps everything
+  int stream_gradient = 0;                          // 0 if backwards of micro-batches do not alternate
+  int input = 0;                                    // 0 if it has first stages only
+  int output = 0;                                   // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
   // Of layers: of each kind that `home` asks for. 0: all live on the device.
@@ -179,7 +179,7 @@ struct BufferCounts {
 // RowsOfMember, in sequence parallelism; all of them otherwise.
 RowRange OwnRows(const BufferCounts& buffers, int64_t rows);
 RowCounts RowCountsOf(const BufferCounts& buffers, int64_t rows);
-// The blocks of a unit with such buffers and these chunks whose activations kHomedStash has.
+// The blocks of a unit with such buffers and these chunks whose activations kLeavingStash has.
 HomedBlocks HomedBlocksOf(const BufferCounts& buffers, const ModelConfig& config,
                           absl::Span<const BlockRange> chunks);
 

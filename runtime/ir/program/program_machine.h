@@ -177,7 +177,7 @@ class ProgramMachine {
         return {BufferKind::kInputGradient};
       case Kind::kFetch:
       case Kind::kStore:
-        if (i.micro_batch >= 0) return {BufferKind::kHomedStash, BufferKind::kStashHome};
+        if (i.micro_batch >= 0) return {BufferKind::kLeavingStash, BufferKind::kStashHome};
         return {};
       default:
         if (!IsPass(i.kind)) return {};
@@ -185,7 +185,7 @@ class ProgramMachine {
     const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
     const bool forward = i.kind == Kind::kForward;
     std::set<BufferKind> needs;
-    for (const BufferKind kind : {BufferKind::kHomedStash, BufferKind::kStash}) {
+    for (const BufferKind kind : {BufferKind::kLeavingStash, BufferKind::kStash}) {
       if (UsesKept(i.blocks, KeptIn(rank, i, kind))) needs.insert(kind);
     }
     if (MakesAgain(rank, i.blocks)) needs.insert(BufferKind::kRecomputed);
@@ -483,7 +483,7 @@ class ProgramMachine {
     for (BlockId block = ChunkOf(rank, i).first; block < ChunkOf(rank, i).end; ++block) {
       const bool goes = unit.activations_home == ActivationsHome::kHost &&
                         (homed == 0 || homed == layers.size() || block <= layers[homed - 1]);
-      if (goes == (kind == BufferKind::kHomedStash)) blocks.push_back(block);
+      if (goes == (kind == BufferKind::kLeavingStash)) blocks.push_back(block);
     }
     return blocks;
   }
@@ -509,8 +509,8 @@ class ProgramMachine {
   bool Fills(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
-      case BufferKind::kHomedStash:
-        return (i.kind == Kind::kFetch && kind == BufferKind::kHomedStash) ||
+      case BufferKind::kLeavingStash:
+        return (i.kind == Kind::kFetch && kind == BufferKind::kLeavingStash) ||
                (i.kind == Kind::kForward && OfFirstKept(rank, i, kind));
       case BufferKind::kStashHome:
         return i.kind == Kind::kStore;
@@ -538,11 +538,11 @@ class ProgramMachine {
   bool Releases(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
-      case BufferKind::kHomedStash: {
+      case BufferKind::kLeavingStash: {
         if (i.kind == Kind::kStore) {
           // What has gone home is whole, and no piece of the forward needs it any more.
           const auto reached = reached_.find({rank, Kind::kForward, i.visit, i.micro_batch.value()});
-          if (kind != BufferKind::kHomedStash || reached == reached_.end()) return false;
+          if (kind != BufferKind::kLeavingStash || reached == reached_.end()) return false;
           const BlockId end = ChunkOf(rank, i).end;
           return reached->second == end || !UsesKept({reached->second, end}, KeptIn(rank, i, kind));
         }

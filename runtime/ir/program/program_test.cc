@@ -419,7 +419,7 @@ TEST_CASE(
         const BufferCounts before =
             CompileStep(on_device, program.rank, planned.shape, Purpose::kTrain).buffers;
         for (size_t chunk = 0; chunk < unit.chunks.size(); ++chunk) {
-          const int stash = program.buffers.stash[chunk], homed = program.buffers.homed_stash[chunk],
+          const int stash = program.buffers.stash[chunk], homed = program.buffers.leaving_stash[chunk],
                     home = program.buffers.stash_home[chunk];
           const auto [homed_blocks, staying_blocks] = ByHome(unit, chunk, planned.shape.model);
           if (homed_blocks.empty() || purpose == Purpose::kEvaluate) CHECK(stores[chunk] == 0);
