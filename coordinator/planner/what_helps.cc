@@ -13,6 +13,7 @@
 #include "coordinator/planner/seconds_of_plan.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/shared_ways.h"
+#include "runtime/ir/cluster/cluster.h"
 
 namespace medley {
 namespace {
@@ -166,12 +167,11 @@ class Helps {
     return true;
   }
 
-  // By its nodes, whose names those of devices begin with.
+  // By its nodes.
   std::string NameOfHost(int host) const {
     std::set<std::string> nodes;
     for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
-      const std::string& name = problem_.devices[d].name;
-      if (HostOf(problem_, d) == host) nodes.insert(name.substr(0, name.find('/')));
+      if (HostOf(problem_, d) == host) nodes.insert(NodeOf(problem_.devices[d].name));
     }
     return absl::StrJoin(nodes, "+");
   }
