@@ -83,7 +83,7 @@ class StageNeeds {
  private:
   // None: the stage may do none of them.
   std::optional<Bytes> LeastOf(StageTable& table, const std::vector<UnitSaving>& savings) {
-    const std::vector<UnitSaving>& ways = kind().ways[nearest_.stage.size];
+    const std::vector<UnitSaving>& ways = whole_.WaysByTime(nearest_.stage.kind, nearest_.stage.size);
     std::optional<Bytes> least;
     for (const UnitSaving& saving : savings) {
       UnitSaving without_windows = saving;

@@ -28,7 +28,7 @@ constexpr int kMostTurns = 12, kMostUnits = 24;
 
 constexpr int kLeftOut = -1;
 
-// A class that holds what is in front of the others, and which of its kinds (StageTable::kinds) the stages are of; or kLeftOut. Of bundles
+// A class that holds what is in front of the others, and which of its kinds (StageTimes::kinds) the stages are of; or kLeftOut. Of bundles
 // also how many stages there are: fewer than one device behind another would be.
 struct Zone {
   int device_class = 0, kind = kLeftOut;

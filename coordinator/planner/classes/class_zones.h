@@ -20,7 +20,7 @@ std::vector<ClassedPlan> PlansOfZones(StageTable& table, int routes, int most_st
 // The same for passes in any order, and also of bundles (RouteShape), so many of which are all alike: a class has fewer stages, and several
 // units side by side on each. Of whole layers and whole devices on each route much is left over where classes are unlike in number and
 // speed; of several units' turns on the same layers less is, but then each has more layers to sum. `sums`: over each class
-// (StageTable::classes).
+// (StageTimes::classes).
 //
 // Estimated by what they take in any order, with their sums (OrderedReplicas).
 std::vector<ClassedPlan> PlansOfOrderedZones(StageTable& table, SumsOfClasses& sums, int bundles,

@@ -26,7 +26,7 @@ class ShapePricing {
     double ahead_part = 0;
     double most_cost = std::numeric_limits<double>::infinity();  // what costs as much is not asked for
     double price_of_second =
-        0;  // of the way of a micro-batch (StageTable::WaySeconds) with the messages of all stages
+        0;  // of the way of a micro-batch (StageTimes::WaySeconds) with the messages of all stages
     // How many of them follow each other, and how many passes of the first stage.
     int ways = 1, first_passes = 0;
     std::vector<double> price;      // of a device of each class

@@ -59,7 +59,7 @@ TEST_CASE("stages keep and store what the step program does, whichever way they 
     const int layers = problem.shape.model.layers;
     for (int k = 0; k < static_cast<int>(table.kinds().size()); ++k) {
       const StageKind& kind = table.kinds()[k];
-      for (UnitSaving saving : kind.ways[0]) {
+      for (UnitSaving saving : table.WaysByTime(k, 0)) {
         for (const int from_end : {1, 2, 3, 4, 7}) {
           for (const bool first : {false, true}) {
             // Of all layers, or of some, of which what takes as much more each is told.
