@@ -48,4 +48,12 @@ std::vector<double> Resources::DevicePrices(const std::vector<double>& prices) c
   return of_device;
 }
 
+double LayersASecond(const PlanningProblem& problem, const DeviceClass& of) {
+  const DeviceCost& device = problem.devices[of.first()];
+  double rate = 0;
+  for (size_t size = 0; size < device.times.size(); ++size)
+    rate = std::max(rate, problem.micro_batch_sizes[size] / device.times[size].layer.Seconds());
+  return of.devices * rate;
+}
+
 }  // namespace medley

@@ -27,4 +27,7 @@ class Resources {
   std::vector<double> limits_;
 };
 
+// What all devices of a class do, each for itself: layers of a sequence.
+double LayersASecond(const PlanningProblem& problem, const DeviceClass& of);
+
 }  // namespace medley

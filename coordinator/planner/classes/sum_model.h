@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "coordinator/planner/classes/route_shape.h"
@@ -51,6 +52,24 @@ class SumModel {
   int later_layer_ = 0;  // the least of those
   const int least_degree_;
   int64_t bucket_elements_ = 0;
+};
+
+// The same over some classes, of each number of replicas and least degree. Made as they are asked for.
+class SumModels {
+ public:
+  // Both must outlive it.
+  SumModels(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes)
+      : predictor_(predictor), classes_(classes) {}
+
+  const SumModel& Of(int replicas, int least_degree) {
+    return known_.try_emplace({replicas, least_degree}, predictor_, classes_, replicas, least_degree)
+        .first->second;
+  }
+
+ private:
+  AlikeRoutePredictor& predictor_;
+  const std::vector<DeviceClass>& classes_;
+  std::map<std::pair<int, int>, SumModel> known_;
 };
 
 // The same over one class by itself, where it holds the same blocks in all replicas. Made as they are asked for.
