@@ -33,7 +33,8 @@ struct TimingLimits {
 
 // Times embedding, layer and head for each of `micro_batch_sizes` (ascending): MiddleOf over rounds, so that
 // a burst of foreign load hits all alike. What DoubtsOf objects to is measured again, and marked if that does
-// not help. Layers are timed together, as many as LayersToTime says, or fewer where they take long. Of a size that is too large or takes too long, the time is Extrapolated. Blocks; the device should have nothing else to do
+// not help. Layers are timed together, as many as LayersToTime says (timed_shard.h), or fewer where they take long. Of a size that is too
+// large or takes too long, the time is Extrapolated (block_samples.h). Blocks; the device should have nothing else to do
 // than what it will have beside training.
 // ResourceExhausted: not even the smallest size fits the device.
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,

@@ -1,6 +1,7 @@
 #include "agent/profile/pass_judgement.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "runtime/base/counted.h"

@@ -17,7 +17,8 @@ absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const
                                                        const Beginning& beginning,
                                                        const std::vector<ClusterDeviceLocation>& granted);
 
-// Nodes that read other data than the rest, or than the job began with, would train without a word: FailedPrecondition.
+// Nodes that read other data than the rest, or than the job began with, would train without a word: FailedPrecondition. What the
+// first of them reads is kept as the job's where it had none.
 absl::Status CheckData(JobJournal& journal, const std::string& job_id, const std::vector<AttemptTask>& tasks,
                        const std::vector<v1::PrepareResponse>& responses);
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +19,7 @@
 #include "coordinator/orchestrator/worker_events.h"
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/store/store.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/ir/link/message_protection.h"
 
@@ -91,6 +93,7 @@ class JobRunner : public RunControl {
   const std::vector<ClusterDeviceLocation> devices_;
   const absl::Time granted_ = Now();
   Mutex collecting_;  // of the attempt's TraceCollector and what is learnt from it; taken before feeding_
+  // Taken before what RunControl locks: whether the run trains is asked under it, so that none is fed whose end nobody would hear.
   Mutex feeding_;
   std::shared_ptr<LiveTrace> live_trace_ ABSL_GUARDED_BY(feeding_);
   std::set<std::string> unreadable_;  // checkpoints; of the running thread alone

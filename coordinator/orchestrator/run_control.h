@@ -23,7 +23,7 @@ struct RunOutcome {
   bool left = false;  // the job goes on without this coordinator: nothing becomes of it
 };
 
-// What is under way in a run of a job, and how other threads end it. All but what is protected from any thread.
+// What is under way in a run of a job, and how other threads end it. Thread-safe; what is protected is for the run itself.
 class RunControl {
  public:
   // Ends what is under way, planning too. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted:

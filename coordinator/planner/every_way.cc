@@ -58,7 +58,7 @@ class EveryWayOf {
   }
 
   // Those of a unit with which it fits if it has no more of the optimizer's state than it must: what other units do takes nothing
-  // off its memory.
+  // off its memory. With all layers recomputed: fewer take no less.
   std::vector<UnitSaving> SavingsOf(Plan plan, const OptimizerSharding& sharding, int u) const {
     std::vector<UnitSaving> savings;
     for (int recompute = 0; recompute < kRecomputes; ++recompute) {

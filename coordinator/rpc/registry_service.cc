@@ -1,5 +1,7 @@
 #include "coordinator/rpc/registry_service.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "coordinator/rpc/agent_version.h"

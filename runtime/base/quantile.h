@@ -9,6 +9,7 @@ namespace medley {
 inline double Quantile(const std::vector<double>& ascending, double share) {
   const double place = share * static_cast<double>(ascending.size() - 1);
   const size_t below = static_cast<size_t>(place), above = std::min(below + 1, ascending.size() - 1);
+  if (place == static_cast<double>(below)) return ascending[below];  // whatever its neighbour is
   return ascending[below] + (place - static_cast<double>(below)) * (ascending[above] - ascending[below]);
 }
 

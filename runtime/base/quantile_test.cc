@@ -1,6 +1,7 @@
 #include "runtime/base/quantile.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 namespace medley {
 namespace {
@@ -18,6 +19,7 @@ TEST_CASE("a median is the value in the middle, or the mean of the two there") {
   CHECK(Median({5}) == 5);
   CHECK(Median({9, 1, 2}) == 2);
   CHECK(Median({8, 1, 4, 2}) == 3);
+  CHECK(Median({1, 2, std::numeric_limits<double>::infinity()}) == 2);
 }
 
 }  // namespace

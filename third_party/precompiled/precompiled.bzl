@@ -12,11 +12,11 @@ def _precompiled_headers_impl(ctx):
         unsupported_features = ctx.disabled_features,
     )
 
-    # Empty: who compiles with other options, which g++ finds out, gets nothing and includes everything itself.
+    # Empty: a source whose options do not suit what was compiled, which g++ finds out, gets nothing and includes everything itself.
     header = ctx.actions.declare_file(ctx.label.name + ".h")
     ctx.actions.write(header, "")
     provided = [header]
-    if ctx.attr.enabled:
+    if ctx.attr.enabled and "clang" not in toolchain.compiler_executable:
         compiled = ctx.actions.declare_file(ctx.label.name + ".h.gch")
         variables = cc_common.create_compile_variables(
             cc_toolchain = toolchain,
@@ -48,7 +48,7 @@ def _precompiled_headers_impl(ctx):
 
 precompiled_headers = rule(
     doc = "What the header `list` includes, compiled with the options of all sources: NAME.h, which a source includes before all else " +
-          "(with_precompiled). Not `enabled`, NAME.h is empty, and sources compile by their own includes alone.",
+          "(with_precompiled). Not `enabled`, or with clang, NAME.h is empty, and sources compile by their own includes alone.",
     implementation = _precompiled_headers_impl,
     attrs = {
         "list": attr.label(allow_single_file = [".h"], mandatory = True),
