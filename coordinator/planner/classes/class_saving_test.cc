@@ -85,7 +85,7 @@ TEST_CASE("where memory is short forwards store what others make again, if copie
 
 TEST_CASE("the plan that is taken stores of as few layers as fit, and is predicted as it is") {
   int fewer = 0;
-  for (const uint64_t seed : {1, 2, 4, 5}) {
+  for (const uint64_t seed : {1, 5, 7}) {  // of 18 devices: planned by classes alone
     const PlanningProblem problem = Short(seed, 5e6);
     INFO("seed " << seed);
     const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
