@@ -14,6 +14,16 @@ namespace {
 
 // What one buffer of each kind takes.
 struct BufferSizes {
+  // Of a rank with these buffers.
+  BufferSizes(const ModelConfig& local, absl::Span<const BlockRange> chunks, const RowCounts& rows,
+              const BufferCounts& buffers)
+      : local(local),
+        chunks(chunks),
+        rows(rows),
+        type(buffers.activations),
+        made_again(LastLayersMadeAgain(local, chunks, buffers.recompute, buffers.recomputed_layers)),
+        homed(HomedBlocksOf(buffers, local, chunks)) {}
+
   const ModelConfig& local;
   absl::Span<const BlockRange> chunks;
   RowCounts rows;
@@ -92,12 +102,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
     }
   }
   const int64_t kept_for_update = buffers.goes_ahead ? parameters + AdvanceScratchElements(parameters) : 0;
-  const BufferSizes sizes = {local,
-                             chunks,
-                             rows,
-                             type,
-                             LastLayersMadeAgain(local, chunks, buffers.recompute, buffers.recomputed_layers),
-                             HomedBlocksOf(buffers, local, chunks)};
+  const BufferSizes sizes(local, chunks, rows, buffers);
   Bytes activations, boundaries, stashes_at_home;
   for (int k = 0; k < kBufferKinds; ++k) {
     const BufferKind kind = static_cast<BufferKind>(k);
@@ -200,14 +205,8 @@ Bytes BufferBytes(const Plan& plan, const StepProgram& program, const TrainingSh
   const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
   const int64_t rows = int64_t{LargestMicroBatch(program.visits)} * shape.sequence;
   const auto& chunks = plan.units[program.unit].chunks;
-  const BufferSizes sizes = {
-      local,
-      chunks,
-      RowCountsOf(program.buffers, rows),
-      program.buffers.activations,
-      LastLayersMadeAgain(local, chunks, program.buffers.recompute, program.buffers.recomputed_layers),
-      HomedBlocksOf(program.buffers, local, chunks)};
-  return sizes.Of(buffer.kind, buffer.chunk);
+  return BufferSizes(local, chunks, RowCountsOf(program.buffers, rows), program.buffers)
+      .Of(buffer.kind, buffer.chunk);
 }
 
 Bytes CollectiveBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape) {
