@@ -123,8 +123,8 @@ void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& l
   if (!seconds.ok()) return;
   by_classes->step_seconds = *seconds;
   ChooseRanges(problem, limits, *by_classes);
-  if (!TellSaving(problem, *by_classes).ok()) return;
   if (chosen.ok() && by_classes->step_seconds >= (1 - kLeastGain) * chosen->step_seconds) return;
+  if (!TellSaving(problem, *by_classes).ok()) return;
   if (chosen.ok()) by_classes->simulated_plans += chosen->simulated_plans;
   if (by_classes->plan.schedule == Schedule::kOneForwardOneBackward)
     by_classes->lower_bound_seconds =
