@@ -67,8 +67,8 @@ absl::StatusOr<TimedShard> TimedShard::Create(Device& device, const TrainingShap
   std::vector<int32_t> tokens(static_cast<size_t>(micro_batch) * shape.sequence);
   for (size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
-  if (first) RETURN_IF_ERROR(timed.shard_->SetTokens(0, tokens));
-  if (last) RETURN_IF_ERROR(timed.shard_->SetTargets(0, tokens));
+  if (first) RETURN_IF_ERROR(timed.shard_->SetTokens({}, tokens));
+  if (last) RETURN_IF_ERROR(timed.shard_->SetTargets({}, tokens));
   if (!device.emulated) RETURN_IF_ERROR(timed.shard_->arena().Initialise(1));
   RETURN_IF_ERROR(timed.FillBoundaries());
   for (BlockId piece = blocks.first; piece < blocks.end; piece = timed.pieces_.back().end)

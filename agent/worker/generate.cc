@@ -39,7 +39,7 @@ class Generator {
   absl::StatusOr<std::vector<float>> Logits(const std::vector<int32_t>& tokens) {
     std::vector<int32_t> padded(sequence_, 0);  // causal: what comes later does not matter
     std::copy(tokens.begin(), tokens.end(), padded.begin());
-    RETURN_IF_ERROR(trunk_->SetTokens(0, padded));
+    RETURN_IF_ERROR(trunk_->SetTokens({}, padded));
     RETURN_IF_ERROR(trunk_->Forward({.stash = 0, .output = 0}, Purpose::kEvaluate));
     const int64_t C = config_.hidden;
     const Slice x =

@@ -189,8 +189,8 @@ void CheckFirstGradients(const std::string& folder, Device device) {
     inputs.insert(inputs.end(), window.begin(), window.end() - 1);
     targets.insert(targets.end(), window.begin() + 1, window.end());
   }
-  REQUIRE((*shard)->SetTokens(0, inputs).ok());
-  REQUIRE((*shard)->SetTargets(0, targets).ok());
+  REQUIRE((*shard)->SetTokens({}, inputs).ok());
+  REQUIRE((*shard)->SetTargets({}, targets).ok());
   REQUIRE((*shard)->Forward({}, Purpose::kTrain).ok());
   REQUIRE((*shard)->Backward({}).ok());
   for (const PlacedParameter& placed : (*shard)->arena().layout().parameters) {

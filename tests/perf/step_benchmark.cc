@@ -202,8 +202,8 @@ absl::Status Run(const Options& options) {
   std::vector<int32_t> tokens(static_cast<size_t>(options.batch) * options.sequence);
   for (size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
-  RETURN_IF_ERROR(shard->SetTokens(0, tokens));
-  RETURN_IF_ERROR(shard->SetTargets(0, tokens));
+  RETURN_IF_ERROR(shard->SetTokens({}, tokens));
+  RETURN_IF_ERROR(shard->SetTargets({}, tokens));
   absl::Status status;
   int64_t step_number = 0;
   const auto step = [&] {

@@ -469,11 +469,8 @@ absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose pu
     input_ids.insert(input_ids.end(), window.begin(), window.end() - 1);
     target_ids.insert(target_ids.end(), window.begin() + 1, window.end());
   }
-  // Of a range some first blocks may keep what they do in a homed stash: the embedding is the first one, the head the last.
-  const int stash = instruction.OperandOf(BufferKind::kStash).buffer.index,
-            homed = instruction.OperandOf(BufferKind::kLeavingStash).buffer.index;
-  if (inputs) RETURN_IF_ERROR(shard_.SetTokens(homed >= 0 ? homed : stash, input_ids));
-  if (targets) RETURN_IF_ERROR(shard_.SetTargets(stash >= 0 ? stash : homed, target_ids));
+  if (inputs) RETURN_IF_ERROR(shard_.SetTokens(BuffersOf(instruction), input_ids));
+  if (targets) RETURN_IF_ERROR(shard_.SetTargets(BuffersOf(instruction), target_ids));
   return absl::OkStatus();
 }
 

@@ -73,12 +73,12 @@ class ChunkPasses {
   int64_t batch() const { return pass_.batch; }
   BlockRange blocks() const { return blocks_; }
 
-  // The micro-batch's token ids, [micro-batch, sequence]; kept until its backward. `stash`: of those that keep them.
-  const Slice& TokensOf(int stash) const {  // holder of the embedding
-    return StashesOf(pass_.config.embedding_block())[stash].tokens;
+  // The micro-batch's token ids, [micro-batch, sequence]; kept until its backward.
+  const Slice& TokensOf(const PassBuffers& buffers) const {  // holder of the embedding
+    return StashOf(pass_.config.embedding_block(), buffers).tokens;
   }
-  const Slice& TargetsOf(int stash) const {  // holder of the head
-    return StashesOf(pass_.config.head_block())[stash].targets;
+  const Slice& TargetsOf(const PassBuffers& buffers) const {  // holder of the head
+    return StashOf(pass_.config.head_block(), buffers).targets;
   }
 
   // The holder of the head adds the micro-batch's loss to the step's: here when evaluating, in Backward when
@@ -122,12 +122,9 @@ class ChunkPasses {
   std::vector<Stash> CarveStashes(BlockRange kept_blocks, const SlotMemory& memory,
                                   const SlotMemory& recomputed) const;
   bool IsHomed(BlockId block) const { return pass_.homed.Of(blocks_).contains(block); }
-  const std::vector<Stash>& StashesOf(BlockId block) const {
-    return IsHomed(block) ? leaving_stash_ : stash_;
-  }
   // That which has what `block` keeps.
   const Stash& StashOf(BlockId block, const PassBuffers& buffers) const {
-    return StashesOf(block)[IsHomed(block) ? buffers.leaving_stash : buffers.stash];
+    return IsHomed(block) ? leaving_stash_[buffers.leaving_stash] : stash_[buffers.stash];
   }
   BlockId BlockOfBranch(int i) const;
   // Whether the core of the branch `i` is of all parts at once.

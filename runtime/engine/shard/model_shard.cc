@@ -246,13 +246,13 @@ Slice ModelShard::BoundaryOf(BufferId buffer, std::optional<Dtype> dtype) const 
   return boundaries_.Of(buffer, dtype);
 }
 
-absl::Status ModelShard::SetTokens(int stash, absl::Span<const int32_t> tokens) {
-  const Slice& to = PassesWith(pass_.config.embedding_block(), tokens.size()).TokensOf(stash);
+absl::Status ModelShard::SetTokens(const PassBuffers& buffers, absl::Span<const int32_t> tokens) {
+  const Slice& to = PassesWith(pass_.config.embedding_block(), tokens.size()).TokensOf(buffers);
   return device_.queue->Upload(AsBytes(tokens), *to.buffer, {to.offset_bytes});
 }
 
-absl::Status ModelShard::SetTargets(int stash, absl::Span<const int32_t> targets) {
-  const Slice& to = PassesWith(pass_.config.head_block(), targets.size()).TargetsOf(stash);
+absl::Status ModelShard::SetTargets(const PassBuffers& buffers, absl::Span<const int32_t> targets) {
+  const Slice& to = PassesWith(pass_.config.head_block(), targets.size()).TargetsOf(buffers);
   return device_.queue->Upload(AsBytes(targets), *to.buffer, {to.offset_bytes});
 }
 

@@ -62,13 +62,13 @@ class ModelShard {
   // counts.
   Slice BoundaryOf(BufferId buffer, std::optional<Dtype> dtype = std::nullopt) const;
 
-  // The micro-batch's token ids, [micro-batch, sequence]; kept until its backward in `stash`: of those that have what the
-  // embedding, or the head, keeps.
-  absl::Status SetTokens(int stash, absl::Span<const int32_t> tokens);    // holder of the embedding
-  absl::Status SetTargets(int stash, absl::Span<const int32_t> targets);  // holder of the head
+  using PassBuffers = medley::PassBuffers;
+  // The micro-batch's token ids, [micro-batch, sequence]; kept until its backward in the stash that has what the embedding,
+  // or the head, keeps.
+  absl::Status SetTokens(const PassBuffers& buffers, absl::Span<const int32_t> tokens);
+  absl::Status SetTargets(const PassBuffers& buffers, absl::Span<const int32_t> targets);
 
   using Boundary = medley::Boundary;
-  using PassBuffers = medley::PassBuffers;
   // As ChunkPasses says. Without a range of blocks: of the whole chunk.
   absl::Status Forward(const PassBuffers& buffers, Purpose purpose) {
     return Forward(buffers, ChunkOf(buffers), purpose);

@@ -85,8 +85,8 @@ std::vector<float> Read(const ModelShard& shard, Part part, const std::string& n
 // Mean loss of the micro-batch on the whole model; training, its gradients are added.
 double LossOf(ModelShard& whole, Purpose purpose) {
   const TrainingShape& shape = whole.options().shape;
-  REQUIRE(whole.SetTokens(0, Tokens(shape, 1)).ok());
-  REQUIRE(whole.SetTargets(0, Tokens(shape, 2)).ok());
+  REQUIRE(whole.SetTokens({}, Tokens(shape, 1)).ok());
+  REQUIRE(whole.SetTargets({}, Tokens(shape, 2)).ok());
   REQUIRE(whole.Forward({}, purpose).ok());
   if (purpose == Purpose::kTrain) REQUIRE(whole.Backward({}).ok());
   return *whole.TakeLossSum() / (shape.global_batch_sequences * shape.sequence);
@@ -228,8 +228,8 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
       Shard(c, shape, {cut, blocks}, {.stash = {1}, .input = 1, .input_gradient = 1});
   const double loss = LossOf(*whole, Purpose::kTrain);
 
-  REQUIRE(front->SetTokens(0, Tokens(shape, 1)).ok());
-  REQUIRE(back->SetTargets(0, Tokens(shape, 2)).ok());
+  REQUIRE(front->SetTokens({}, Tokens(shape, 1)).ok());
+  REQUIRE(back->SetTargets({}, Tokens(shape, 2)).ok());
   REQUIRE(front->Forward({.output = 0}, Purpose::kTrain).ok());
   CopyBoundary(front->BoundaryOf({BufferKind::kOutput, 0}), back->BoundaryOf({BufferKind::kInput, 0}));
   REQUIRE(back->Forward({.input = 0}, Purpose::kTrain).ok());
@@ -271,8 +271,8 @@ TEST_CASE("with conversions, training takes at most what the memory model says")
                                 .narrowest = Dtype::kBf16};
   Device device = OpenReference();
   const auto shard = Shard(device, shape, {first, end}, buffers);
-  if (begins) REQUIRE(shard->SetTokens(0, Tokens(shape, 1)).ok());
-  if (ends) REQUIRE(shard->SetTargets(0, Tokens(shape, 2)).ok());
+  if (begins) REQUIRE(shard->SetTokens({}, Tokens(shape, 1)).ok());
+  if (ends) REQUIRE(shard->SetTargets({}, Tokens(shape, 2)).ok());
   const ModelShard::Boundary narrow(0, Dtype::kBf16);
   const ModelShard::PassBuffers passes = {
       .input = narrow, .output = narrow, .input_gradient = narrow, .output_gradient = narrow};
@@ -308,8 +308,8 @@ TEST_CASE(
           .stash = m, .deferred = splits ? m : -1, .input = {m, across}, .input_gradient = {m, across}};
     };
     for (const int m : {0, 1}) {
-      REQUIRE(front->SetTokens(m, Tokens(shape, 1 + m)).ok());
-      REQUIRE(back->SetTargets(m, Tokens(shape, 3 + m)).ok());
+      REQUIRE(front->SetTokens({.stash = m}, Tokens(shape, 1 + m)).ok());
+      REQUIRE(back->SetTargets({.stash = m}, Tokens(shape, 3 + m)).ok());
       REQUIRE(front->Forward(of_front(m), Purpose::kTrain).ok());
       CopyBoundary(front->BoundaryOf({BufferKind::kOutput, m}), back->BoundaryOf({BufferKind::kInput, m}));
       REQUIRE(back->Forward(of_back(m), Purpose::kTrain).ok());
@@ -367,8 +367,8 @@ TEST_CASE("what first layers keep goes to host memory and comes back elsewhere, 
                    : ModelShard::PassBuffers{.stash = m};
     };
     for (const int m : {0, 1}) {
-      REQUIRE(shard->SetTokens(homed ? 0 : m, Tokens(shape, 1 + m)).ok());
-      REQUIRE(shard->SetTargets(homed && homed_layers == 0 ? 0 : m, Tokens(shape, 3 + m)).ok());
+      REQUIRE(shard->SetTokens(passes(m, 0), Tokens(shape, 1 + m)).ok());
+      REQUIRE(shard->SetTargets(passes(m, 0), Tokens(shape, 3 + m)).ok());
       REQUIRE(shard->Forward(passes(m, 0), Purpose::kTrain).ok());
       if (homed && m == 0) REQUIRE(shard->StoreStash(0, 0, 0, size).ok());
     }

@@ -202,8 +202,8 @@ absl::Status SetInputs(ModelShard& shard, const Way& way) {
   const TrainingShape& shape = shard.options().shape;
   const bool embeds = way.blocks.contains(shape.model.embedding_block()),
              has_head = way.blocks.contains(shape.model.head_block());
-  if (embeds) RETURN_IF_ERROR(shard.SetTokens(0, Tokens(shape, 1)));
-  if (has_head) RETURN_IF_ERROR(shard.SetTargets(0, Tokens(shape, 2)));
+  if (embeds) RETURN_IF_ERROR(shard.SetTokens({}, Tokens(shape, 1)));
+  if (has_head) RETURN_IF_ERROR(shard.SetTargets({}, Tokens(shape, 2)));
   const RowRange held = HeldElements(shard);
   for (const BufferKind kind : {BufferKind::kInput, BufferKind::kOutputGradient}) {
     if (kind == BufferKind::kInput ? embeds : has_head) continue;
