@@ -139,8 +139,10 @@ class ProfileWorkerTask final : public WorkerTask {
 // The model as a rank with `share` of it sees it.
 absl::StatusOr<ModelConfig> DecodeSharedModel(const v1::ModelShare& share, const ModelConfig& model) {
   const ModelShare whole = WholeModel(model);
+  const bool by_queries = share.query_heads() > 0;
   for (const auto& [field, has, most] :
-       {std::tuple("key_value_heads", share.key_value_heads(), whole.key_value_heads.size()),
+       {by_queries ? std::tuple("query_heads", share.query_heads(), model.heads)
+                   : std::tuple("key_value_heads", share.key_value_heads(), whole.key_value_heads.size()),
         std::tuple("feed_forward", share.feed_forward(), whole.feed_forward.size()),
         std::tuple("vocabulary", share.vocabulary(), whole.vocabulary.size())}) {
     if (has >= 1 && has <= static_cast<uint32_t>(most)) continue;
@@ -148,8 +150,8 @@ absl::StatusOr<ModelConfig> DecodeSharedModel(const v1::ModelShare& share, const
         absl::StrCat("profile.share.", field, ": ", has, ", must be 1 to ", most, ", what the model has"));
   }
   const auto first = [](uint32_t count) { return IndexRange{0, static_cast<int>(count)}; };
-  return LocalModel(model,
-                    {first(share.key_value_heads()), first(share.feed_forward()), first(share.vocabulary())});
+  return LocalModel(model, {first(share.key_value_heads()), first(share.feed_forward()),
+                            first(share.vocabulary()), first(share.query_heads())});
 }
 
 }  // namespace

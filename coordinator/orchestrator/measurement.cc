@@ -78,6 +78,7 @@ Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request
   if (passes.share) {
     v1::ModelShare& share = *task.request.mutable_profile()->mutable_share();
     share.set_key_value_heads(passes.share->key_value_heads.size());
+    share.set_query_heads(passes.share->query_heads.size());
     share.set_feed_forward(passes.share->feed_forward.size());
     share.set_vocabulary(passes.share->vocabulary.size());
   }

@@ -31,10 +31,12 @@ std::map<std::string, const DeviceProfile*> NewestProfiles(const std::string& sh
 // "2 of 8 key-value heads, 512 of 1024 columns, 128 of 256 vocabulary rows"
 std::string Describe(const ModelShare& share, const ModelConfig& model) {
   const ModelShare whole = WholeModel(model);
-  return absl::StrCat(share.key_value_heads.size(), " of ", whole.key_value_heads.size(),
-                      " key-value heads, ", share.feed_forward.size(), " of ", whole.feed_forward.size(),
-                      " columns, ", share.vocabulary.size(), " of ", whole.vocabulary.size(),
-                      " vocabulary rows");
+  const bool by_queries = share.query_heads.size() > 0;
+  return absl::StrCat((by_queries ? share.query_heads : share.key_value_heads).size(), " of ",
+                      by_queries ? model.heads : whole.key_value_heads.size(),
+                      by_queries ? " query heads, " : " key-value heads, ", share.feed_forward.size(), " of ",
+                      whole.feed_forward.size(), " columns, ", share.vocabulary.size(), " of ",
+                      whole.vocabulary.size(), " vocabulary rows");
 }
 
 // "passes x 0.94 by job gpt-7 over 4 steps, updates x 1.41 by job gpt-7 over 4 steps"

@@ -111,6 +111,20 @@ v1::ActivationsHome EncodeHome(ActivationsHome home) {
   return home == ActivationsHome::kHost ? v1::ACTIVATIONS_HOME_HOST : v1::ACTIVATIONS_HOME_DEVICE;
 }
 
+// A unit's shares are told by key-value heads or by query heads, all as `first`, the first one.
+absl::Status CheckHeads(const v1::ModelShare& share, const v1::ModelShare& first, const std::string& path) {
+  if (share.key_value_heads() == 0 && share.query_heads() == 0)
+    return absl::InvalidArgumentError(absl::StrCat(path, "key_value_heads: must be given, or query_heads"));
+  if (share.key_value_heads() > 0 && share.query_heads() > 0)
+    return absl::InvalidArgumentError(absl::StrCat(path, "query_heads: ", share.query_heads(),
+                                                   "; key_value_heads is given, too, and only one may be"));
+  if ((share.query_heads() > 0) == (first.query_heads() > 0)) return absl::OkStatus();
+  const auto [has, others] = share.query_heads() > 0 ? std::pair("query_heads", "key_value_heads")
+                                                     : std::pair("key_value_heads", "query_heads");
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, has, ": the unit's first share has ", others, ", and all must have the same"));
+}
+
 absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   Unit result;
   result.devices.assign(unit.devices().begin(), unit.devices().end());
@@ -123,12 +137,15 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
     result.chunks.push_back({static_cast<int>(blocks.first()), static_cast<int>(blocks.end())});
   }
   ModelShare before;
-  for (const v1::ModelShare& share : unit.shares()) {
+  for (int i = 0; i < unit.shares_size(); ++i) {
+    const v1::ModelShare& share = unit.shares(i);
+    RETURN_IF_ERROR(CheckHeads(share, unit.shares(0), absl::StrCat(path, ".shares[", i, "].")));
     const auto next = [](IndexRange last, uint32_t count) {
       return IndexRange{last.end, last.end + static_cast<int>(count)};
     };
     before = {next(before.key_value_heads, share.key_value_heads()),
-              next(before.feed_forward, share.feed_forward()), next(before.vocabulary, share.vocabulary())};
+              next(before.feed_forward, share.feed_forward()), next(before.vocabulary, share.vocabulary()),
+              next(before.query_heads, share.query_heads())};
     result.shares.push_back(before);
   }
   ASSIGN_OR_RETURN(result.activations, DecodeType(unit.activations(), path));
@@ -251,6 +268,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     for (const ModelShare& share : unit.shares) {
       v1::ModelShare& part = *encoded.add_shares();
       part.set_key_value_heads(share.key_value_heads.size());
+      part.set_query_heads(share.query_heads.size());
       part.set_feed_forward(share.feed_forward.size());
       part.set_vocabulary(share.vocabulary.size());
     }

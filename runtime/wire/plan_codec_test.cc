@@ -52,6 +52,9 @@ Plan RandomPlan(uint64_t seed) {
     unit.devices.push_back("n" + std::to_string(i) + "/cpu1");
     unit.chunks.push_back({unit.chunks[0].end + 1, unit.chunks[0].end + 3});
     unit.shares = {{{0, 3}, {0, 20}, {0, 30}}, {{3, 4}, {20, 32}, {30, 41}}};
+    if (random() % 2 == 0) {  // by query heads
+      for (ModelShare& share : unit.shares) std::swap(share.key_value_heads, share.query_heads);
+    }
   }
   for (size_t r = 1 + random() % 3; r > 0; --r) {
     Route route;
@@ -91,6 +94,21 @@ TEST_CASE("a plan that makes no sense is refused by field") {
   CHECK(error([](v1::Plan& p) {
           p.mutable_units(0)->set_activations_home(static_cast<v1::ActivationsHome>(7));
         }) == "units[0].activations_home: 7 is none of its values");
+  const auto share = [&](uint32_t key_value_heads, uint32_t query_heads) {
+    return error([&](v1::Plan& p) {
+      v1::Unit& unit = *p.mutable_units(0);
+      unit.clear_shares();
+      unit.add_shares()->set_key_value_heads(1);
+      unit.add_shares()->set_key_value_heads(key_value_heads);
+      unit.mutable_shares(1)->set_query_heads(query_heads);
+    });
+  };
+  CHECK(share(0, 0) == "units[0].shares[1].key_value_heads: must be given, or query_heads");
+  CHECK(share(1, 2) ==
+        "units[0].shares[1].query_heads: 2; key_value_heads is given, too, and only one may be");
+  CHECK(share(0, 2) ==
+        "units[0].shares[1].query_heads: the unit's first share has key_value_heads, and all must have the "
+        "same");
   CHECK(error([](v1::Plan& p) {
           p.mutable_units(0)->set_order("F0 G1");
         }).find("units[0].order: \"G1\" is no pass; one is a letter (F, B, I or W)") == 0);

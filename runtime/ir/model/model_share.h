@@ -20,18 +20,40 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-// What one rank computes with. Query heads go with the key-value head that they attend to.
+// What one rank computes with. Query heads go with the key-value head that they attend to. Where ranks of a unit
+// share key-value heads, shares are told by query heads instead: of several key-value heads all, or of one some,
+// whose keys and values each of these ranks then makes (Shoeybi's Megatron copies them likewise).
 struct ModelShare {
   IndexRange key_value_heads, feed_forward, vocabulary;
+  IndexRange query_heads = {};  // not empty: key_value_heads is
   friend bool operator==(const ModelShare&, const ModelShare&) = default;
 };
+
+// The heads of a share, however it is told.
+IndexRange QueryHeadsOf(const ModelConfig& config, const ModelShare& share);
+IndexRange KeyValueHeadsOf(const ModelConfig& config, const ModelShare& share);
+
+// Whether a rank may have these query heads: some of one key-value head's, or all of several ones', so that as many
+// attend to each that the rank has.
+bool AttendAlike(const ModelConfig& config, IndexRange query_heads);
+
+// Whether the `member`-th of a unit has the first key-value head of its share with the one before it, and so its
+// keys' and values' parameters.
+bool HasKeysOfAnother(const ModelConfig& config, const std::vector<ModelShare>& shares, int member);
+
+// Whether any of a unit's ranks do.
+bool ShareKeys(const ModelConfig& config, const std::vector<ModelShare>& shares);
 
 // Whether `degree` ranks can share the model; empty: yes; otherwise the number and what is allowed, to be put
 // behind the name of the field.
 std::string SharingObjection(const ModelConfig& config, int degree);
 
-// As even as the numbers allow; earlier ranks have the larger shares. `degree` ranks without an objection.
+// As even as the numbers allow; earlier ranks have the larger shares. More ranks than key-value heads share these.
+// `degree` ranks without an objection.
 std::vector<ModelShare> EvenShares(const ModelConfig& config, int degree);
+
+// Of more ranks than there are key-value heads, those that share each of these, as even as the numbers allow: [first, end).
+std::vector<IndexRange> MembersByKey(const ModelConfig& config, int degree);
 
 ModelShare WholeModel(const ModelConfig& config);
 

@@ -22,11 +22,18 @@ std::vector<ModelShare> RandomShares(const ModelConfig& config, int degree, std:
     for (const int end : ends) ranges.push_back({ranges.empty() ? 0 : ranges.back().end, end});
     return ranges;
   };
-  const auto heads = cut(config.key_value_head_count()), columns = cut(config.feed_forward),
-             rows = cut(config.vocabulary);
+  const bool by_queries = degree > config.key_value_head_count() || random() % 2 == 0;
+  std::vector<IndexRange> heads;
+  do {
+    heads = cut(by_queries ? config.heads : config.key_value_head_count());
+  } while (by_queries &&
+           !std::all_of(heads.begin(), heads.end(), [&](IndexRange of) { return AttendAlike(config, of); }));
+  const auto columns = cut(config.feed_forward), rows = cut(config.vocabulary);
   std::vector<ModelShare> shares;
-  for (int member = 0; member < degree; ++member)
-    shares.push_back({heads[member], columns[member], rows[member]});
+  for (int member = 0; member < degree; ++member) {
+    shares.push_back({.feed_forward = columns[member], .vocabulary = rows[member]});
+    (by_queries ? shares.back().query_heads : shares.back().key_value_heads) = heads[member];
+  }
   return shares;
 }
 
@@ -44,13 +51,23 @@ const ModelConfig kModels[] = {
      .head_size = 4},
 };
 
-TEST_CASE("shares of any size together hold every element of a cut tensor once, and all of the others",
-          "[property]") {
+// How many ranks make the keys and values of a head.
+int HoldersOfKey(const ModelConfig& config, const std::vector<ModelShare>& shares, int key) {
+  return static_cast<int>(std::count_if(shares.begin(), shares.end(), [&](const ModelShare& share) {
+    const IndexRange held = KeyValueHeadsOf(config, share);
+    return key >= held.first && key < held.end;
+  }));
+}
+
+TEST_CASE(
+    "shares of any size together hold every element of a cut tensor once, keys and values on each rank that "
+    "attends to them, and all of the others",
+    "[property]") {
   const ModelConfig& config = kModels[GENERATE(0, 1)];
-  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{20}));
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{40}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  const int degree = static_cast<int>(1 + random() % 5);
+  const int degree = static_cast<int>(1 + random() % config.heads);
   const std::vector<ModelShare> shares =
       seed % 4 == 0 ? EvenShares(config, degree) : RandomShares(config, degree, random);
   for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
@@ -70,8 +87,13 @@ TEST_CASE("shares of any size together hold every element of a cut tensor once, 
         CHECK(SegmentParameters(local, segment)[t].name == tensors[t].name);
         CHECK(SegmentParameters(local, segment)[t].elements == next);
       }
-      CHECK(holders ==
-            std::vector<int>(tensors[t].elements, tensors[t].cut == TensorCut::kNone ? degree : 1));
+      std::vector<int> expected(tensors[t].elements, tensors[t].cut == TensorCut::kNone ? degree : 1);
+      if (tensors[t].cut == TensorCut::kKeyValueHeads) {
+        const int64_t of_head = tensors[t].elements / config.key_value_head_count();
+        for (int64_t i = 0; i < tensors[t].elements; ++i)
+          expected[i] = HoldersOfKey(config, shares, static_cast<int>(i / of_head));
+      }
+      CHECK(holders == expected);
     }
   }
   for (const ModelShare& share : shares) {
@@ -103,11 +125,30 @@ TEST_CASE("one rank has the model as it is, and more ranks than heads are refuse
   for (const ModelConfig& config : kModels) {
     CHECK(EvenShares(config, 1) == std::vector<ModelShare>{WholeModel(config)});
     CHECK(LocalModel(config, WholeModel(config)) == config);
-    CHECK(SharingObjection(config, 5).empty());
-    const std::string heads = std::to_string(config.key_value_head_count());
-    CHECK(SharingObjection(config, 7) ==
-          "7; the model has " + heads + " key-value heads, so at most " + heads);
+    CHECK(SharingObjection(config, config.heads).empty());
+    const std::string heads = std::to_string(config.heads), more = std::to_string(config.heads + 1);
+    CHECK(SharingObjection(config, config.heads + 1) ==
+          more + "; the model has " + heads + " heads, so at most " + heads);
   }
+}
+
+TEST_CASE(
+    "more ranks than key-value heads share these evenly, and each shares one with its neighbours alone") {
+  const ModelConfig& config = kModels[1];  // ten heads, two to each of five keys
+  CHECK_FALSE(ShareKeys(config, EvenShares(config, 5)));
+  const std::vector<ModelShare> shares = EvenShares(config, 7);
+  CHECK(ShareKeys(config, shares));
+  const std::vector<IndexRange> heads = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 6}, {6, 8}, {8, 10}};
+  const std::vector<IndexRange> keys = {{0, 1}, {0, 1}, {1, 2}, {1, 2}, {2, 3}, {3, 4}, {4, 5}};
+  for (int member = 0; member < 7; ++member) {
+    CAPTURE(member);
+    CHECK(QueryHeadsOf(config, shares[member]) == heads[member]);
+    CHECK(KeyValueHeadsOf(config, shares[member]) == keys[member]);
+    CHECK(HasKeysOfAnother(config, shares, member) == (member == 1 || member == 3));
+    CHECK(LocalModel(config, shares[member]) == LocalModel(config, AtOrigin(shares[member])));
+  }
+  CHECK(AttendAlike(config, {2, 6}));
+  CHECK_FALSE(AttendAlike(config, {1, 4}));
 }
 
 }  // namespace

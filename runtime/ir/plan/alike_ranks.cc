@@ -19,7 +19,7 @@ void AppendForm(const Unit& unit, std::string& form) {
                   static_cast<int>(unit.activations), "s", unit.sequence_parallel ? 1 : 0, "p",
                   unit.exchange_parts, "o", unit.optimizer_weight, "f", unit.forwards_ahead);
   for (const ModelShare& share : unit.shares) {
-    absl::StrAppend(&form, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
+    absl::StrAppend(&form, ";", share.key_value_heads.end, ".", share.query_heads.end, ".",
                     share.feed_forward.end, ".", share.vocabulary.end);
   }
   for (const Pace& pace : unit.paces) {

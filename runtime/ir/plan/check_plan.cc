@@ -123,9 +123,27 @@ class Checker {
         Convict(Kind::kShares,
                 absl::StrCat("units[", u, "].shares: take ", covered, " ", field, "; the model has ", whole));
       };
-      check("key_value_heads", &ModelShare::key_value_heads, shape_.model.key_value_head_count());
+      if (unit.shares.front().query_heads.size() > 0) {
+        check("query_heads", &ModelShare::query_heads, shape_.model.heads);
+        CheckKeysOfQueries(u);
+      } else {
+        check("key_value_heads", &ModelShare::key_value_heads, shape_.model.key_value_head_count());
+      }
       check("feed_forward", &ModelShare::feed_forward, shape_.model.feed_forward);
       check("vocabulary", &ModelShare::vocabulary, shape_.model.vocabulary);
+    }
+  }
+
+  // Every key-value head of a rank is attended to by as many of its query heads.
+  void CheckKeysOfQueries(size_t u) {
+    const std::vector<ModelShare>& shares = plan_.units[u].shares;
+    for (size_t m = 0; m < shares.size(); ++m) {
+      const IndexRange& heads = shares[m].query_heads;
+      if (AttendAlike(shape_.model, heads)) continue;
+      Convict(Kind::kShares, absl::StrCat("units[", u, "].shares[", m, "].query_heads: [", heads.first, ", ",
+                                          heads.end, "); must be some of one key-value head's ",
+                                          shape_.model.heads / shape_.model.key_value_head_count(),
+                                          ", or all of several ones'"));
     }
   }
 

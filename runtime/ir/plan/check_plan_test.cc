@@ -215,7 +215,7 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
        [](Plan& p) {
          p.units[0].devices = {"a/0", "d/0", "e/0"};
        },
-       Kind::kShares, "units[0].devices: 3; the model has 2 key-value heads, so at most 2"},
+       Kind::kShares, "units[0].devices: 3; the model has 2 heads, so at most 2"},
       {"a share too few",
        [](Plan& p) {
          p.units[2].shares = {{{0, 1}, {0, 32}, {0, 20}}};
@@ -317,6 +317,40 @@ TEST_CASE("a unit may carry nothing of the optimizer's state where another holds
   alone.routes = {{{0}, 8, 2}};
   CHECK(CheckPlan(alone, kShape, Site()).empty());
   CHECK(MemoryOfRank(alone, 0, kShape).optimizer == 2 * MemoryOfRank(alone, 0, kShape).parameters);
+}
+
+TEST_CASE("ranks have some of one key-value head's queries or all of several ones'") {
+  TrainingShape shape = kShape;
+  shape.model.family = ModelFamily::kLlama;
+  shape.model.heads = 4;
+  shape.model.key_value_heads = 2;
+  shape.model.head_size = 4;
+  Plan plan;
+  plan.units = {{.devices = {"a/0", "b/0", "c/0"}, .chunks = {{0, shape.model.blocks()}}}};
+  plan.routes = {{{0}, 8, 2}};
+  CHECK(CheckPlan(plan, shape, Site()).empty());
+  const auto violations = [&](std::vector<IndexRange> heads) {
+    plan.units[0].shares = {{{}, {0, 8}, {0, 10}}, {{}, {8, 20}, {10, 15}}, {{}, {20, 32}, {15, 20}}};
+    for (int m = 0; m < 3; ++m) plan.units[0].shares[m].query_heads = heads[m];
+    std::vector<std::string> details;
+    for (const PlanViolation& violation : CheckPlan(plan, shape, Site())) {
+      CHECK(violation.kind == Kind::kShares);
+      details.push_back(violation.detail);
+    }
+    return details;
+  };
+  using Details = std::vector<std::string>;
+  CHECK(violations({{0, 1}, {1, 2}, {2, 4}}).empty());
+  CHECK(violations({{0, 2}, {2, 3}, {3, 4}}).empty());
+  CHECK(
+      violations({{0, 1}, {1, 3}, {3, 4}}) ==
+      Details{
+          "units[0].shares[1].query_heads: [1, 3); must be some of one key-value head's 2, or all of several "
+          "ones'"});
+  CHECK(violations({{0, 1}, {1, 2}, {2, 3}}) ==
+        Details{"units[0].shares: take 3 query_heads; the model has 4"});
+  CHECK(violations({{0, 1}, {2, 3}, {3, 4}}) ==
+        Details{"units[0].shares[1].query_heads: [2, 3); must begin at 1 and not be empty"});
 }
 
 TEST_CASE("units of several devices and ranges, and units on several routes, are in order") {

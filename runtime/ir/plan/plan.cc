@@ -23,7 +23,8 @@ std::string DescribeShares(const Unit& unit) {
     for (const ModelShare& share : unit.shares) result.push_back((share.*part).size());
     return result;
   };
-  const std::vector<int> heads = sizes(&ModelShare::key_value_heads),
+  const bool by_queries = !unit.shares.empty() && unit.shares.front().query_heads.size() > 0;
+  const std::vector<int> heads = sizes(by_queries ? &ModelShare::query_heads : &ModelShare::key_value_heads),
                          columns = sizes(&ModelShare::feed_forward);
   const auto even = [](const std::vector<int>& of) {
     return of.empty() ||
@@ -193,6 +194,11 @@ std::vector<std::string> DevicesOf(const Plan& plan) {
 
 std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config) {
   return unit.shares.empty() ? EvenShares(config, static_cast<int>(unit.devices.size())) : unit.shares;
+}
+
+bool ShareKeys(const Unit& unit, const ModelConfig& config) {
+  if (unit.shares.empty()) return static_cast<int>(unit.devices.size()) > config.key_value_head_count();
+  return unit.devices.size() > 1 && ShareKeys(config, unit.shares);
 }
 
 ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {

@@ -195,6 +195,8 @@ std::vector<std::string> DevicesOf(const Plan& plan);
 
 // What each rank of a unit has of the width of its blocks.
 std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config);
+// Whether ranks of a unit share key-value heads, whose parameters each of them has (model_share.h).
+bool ShareKeys(const Unit& unit, const ModelConfig& config);
 // What `rank` of a valid plan has of the width of the unit's blocks.
 ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
