@@ -132,7 +132,7 @@ ModelConfig Tied(ModelConfig config) {
 }
 
 // The models, with as many devices as may share a layer of them.
-const std::pair<ModelConfig, int> kModels[] = {{kGpt2, 4}, {kLlama, 3}, {Tied(kLlama), 3}};
+const std::pair<ModelConfig, int> kModels[] = {{kGpt2, 4}, {kLlama, 4}, {Tied(kLlama), 4}};
 constexpr int kModelCount = 3;
 
 // Ids that count up with a jump now and then, each a byte.

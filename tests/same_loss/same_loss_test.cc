@@ -176,7 +176,7 @@ TEST_CASE(
 TEST_CASE("units of several devices train alike, evenly shared or not, beside units that share otherwise",
           "[property]") {
   const auto [model, most] =
-      GENERATE(table<ModelConfig, int>({{kModels[0], 2}, {kModels[1], 2}, {kModels[2], 2}, {kWide, 4}}));
+      GENERATE(table<ModelConfig, int>({{kModels[0], 2}, {kModels[1], 4}, {kModels[2], 4}, {kWide, 4}}));
   const TrainingSpec spec = TinyJob(model);
   const TrainingRun& single = SingleDeviceRunOf(spec.shape.model);
   for (uint64_t seed = 601; seed < 615; ++seed) {
@@ -205,7 +205,7 @@ TEST_CASE("units that cut rows train alike before, behind and beside units that 
   TrainingSpec spec = TinyJob(GENERATE(kWide, kLlama, kGpt2));
   spec.shape.sequence = 11;
   const TrainingRun single = SingleDeviceRun(spec);
-  const int most = spec.shape.model.key_value_head_count() < 4 ? 2 : 4;
+  const int most = std::min(spec.shape.model.heads, 4);
   for (int degree = 2; degree <= most; ++degree) {
     for (const Recompute recompute : {Recompute::kNone, Recompute::kAllButAttention, Recompute::kLayers}) {
       Plan plan = SequenceParallel(spec.shape, degree);

@@ -216,11 +216,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
     unit.recompute = static_cast<Recompute>(draw(0, kRecomputes - 1));
     const int degree = draw(1, max_degree);
     for (int d = 0; d < degree; ++d) unit.devices.push_back(absl::StrCat("test/", u, ".", d));
-    if (degree == 1 || draw(0, 2) == 0) continue;
-    const auto heads = RandomCut(random, model.key_value_head_count(), degree),
-               columns = RandomCut(random, model.feed_forward, degree),
-               rows = RandomCut(random, model.vocabulary, degree);
-    for (int m = 0; m < degree; ++m) unit.shares.push_back({heads[m], columns[m], rows[m]});
+    if (degree > 1 && draw(0, 2) > 0) unit.shares = RandomShares(random, model, degree);
   }
   int left = shape.global_batch_sequences;
   int after = static_cast<int>(plan.routes.size());

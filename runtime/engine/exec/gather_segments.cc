@@ -57,7 +57,11 @@ SegmentGather::SegmentGather(const Plan& plan, Rank rank, const ModelConfig& con
   saved_.resize(plan.shards_optimizer ? RankCount(plan) : plan.units[unit].devices.size());
   const std::vector<Rank> writers = SegmentWriters(plan, config);
   for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
-    is_shared_.push_back(plan.shards_optimizer && HoldersOf(plan, config, segment).size() > 1);
+    const std::vector<UnitId> holders = HoldersOf(plan, config, segment);
+    const auto sums = [&](UnitId holder) {
+      return holders.size() > 1 || ShareKeys(plan.units[holder], config);
+    };
+    is_shared_.push_back(plan.shards_optimizer && std::any_of(holders.begin(), holders.end(), sums));
     const int index = writers[segment] - first_rank_;
     if (index < 0 || index >= static_cast<int>(saved_.size())) continue;  // of another unit
     saved_[index].push_back(segment);

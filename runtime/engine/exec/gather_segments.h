@@ -98,8 +98,9 @@ class SegmentGather {
   std::vector<std::vector<SegmentId>> saved_;  // by rank, from that one on
   int rounds_ = 0;
   std::vector<RankPlace> places_;  // by rank
-  std::vector<bool> is_shared_;    // by segment: by several units, of a plan that shards the optimizer
-  std::list<Holding> holdings_;    // of the ranks that have been asked for; few, however many ranks there are
+  std::vector<bool>
+      is_shared_;  // by segment: by several ranks that sum it, of a plan that shards the optimizer
+  std::list<Holding> holdings_;  // of the ranks that have been asked for; few, however many ranks there are
 };
 
 }  // namespace medley

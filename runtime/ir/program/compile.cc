@@ -52,6 +52,7 @@ class Compiler {
     PutAheadFirst();
     if (writer_.trains() || unit_.lives_on_peers())
       program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
+    FindBeginnings();
     forwarded_.assign(unit_.chunks.size(), false);
     FindLastGradients();
     FindHomed();
@@ -61,7 +62,7 @@ class Compiler {
                      PassesEachUnitOnce(plan_) && unit_.activations_home == ActivationsHome::kDevice &&
                      !EachLayerStaysInItsWindow();
     writer_.OpenWindows();
-    if (writer_.trains() && plan_.shards_optimizer) EmitGathers();
+    EmitGathers();
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
@@ -272,8 +273,7 @@ class Compiler {
     for (int end = static_cast<int>(slices.size()), first = end; end > 0; end = first) {
       for (--first; first > 0 && slices[first - 1].first_segment == slices[end - 1].first_segment;) --first;
       for (int s = first; s < end; ++s) {
-        if (slices[s].on_peers && unit_.parameters_have_windows())
-          continue;  // each time before they are used
+        if (!IsGatheredAtOnce(slices[s])) continue;
         const int gather = writer_.Add(writer_.MakeOfSlice(InstructionKind::kGatherParameters, s));
         gathers_.push_back(gather);
         for (SegmentId segment = slices[s].first_segment; segment < slices[s].end_segment; ++segment) {
@@ -296,10 +296,8 @@ class Compiler {
   // Where the blocks from `first` on come to those of the next slice that is gathered, so that they need not wait for it.
   BlockId EndOfGathered(BlockId first) const {
     BlockId end = writer_.chunk().end;
-    for (const int gather : gathers_) {
-      const SegmentId segment = program_.slices[program_.instructions[gather].slice].first_segment;
-      if (segment != kTiedSegment && BlockOfSegment(segment) > first)
-        end = std::min(end, BlockOfSegment(segment));
+    for (const BlockId block : gathered_) {
+      if (block > first) end = std::min(end, block);
     }
     return end;
   }
@@ -442,6 +440,33 @@ class Compiler {
     }
   }
 
+  // The blocks with which slices begin, where passes are cut: alike for all ranks of the unit, which go through its passes
+  // together. Ranks that share a key-value head have slices that others have not.
+  void FindBeginnings() {
+    const auto add = [&](const std::vector<GradientSlice>& slices) {
+      for (const GradientSlice& slice : slices) {
+        if (slice.first_segment == kTiedSegment) continue;
+        completing_.push_back(slice.completed_by);
+        if (IsGatheredAtOnce(slice)) gathered_.push_back(slice.completed_by);
+      }
+    };
+    add(program_.slices);
+    if (ShareKeys(unit_, shape_.model)) {
+      for (const Rank rank : RanksOf(plan_, program_.unit)) {
+        if (rank != program_.rank) add(SlicesOf(plan_, rank, shape_.model));
+      }
+    }
+    for (std::vector<BlockId>* blocks : {&completing_, &gathered_}) {
+      std::sort(blocks->begin(), blocks->end(), std::greater<>());
+      blocks->erase(std::unique(blocks->begin(), blocks->end()), blocks->end());
+    }
+  }
+
+  // At the step's begin; otherwise never, or each time before it is used.
+  bool IsGatheredAtOnce(const GradientSlice& slice) const {
+    return writer_.trains() && plan_.shards_optimizer && !(slice.on_peers && unit_.parameters_have_windows());
+  }
+
   // One piece; the last one of a chunk is cut where a slice is complete, so that its reduction
   // need not wait for the rest. Where layers are made again, a piece a block. In the order in which backward
   // goes through them.
@@ -454,14 +479,9 @@ class Compiler {
       return;
     }
     if (last_of_chunk) {
-      for (const GradientSlice& slice : program_.slices) {
-        const BlockId block = slice.completed_by;
-        if (slice.first_segment != kTiedSegment && block > writer_.chunk().first &&
-            block < writer_.chunk().end)
-          firsts.push_back(block);
+      for (const BlockId block : completing_) {
+        if (block > writer_.chunk().first && block < writer_.chunk().end) firsts.push_back(block);
       }
-      std::sort(firsts.begin(), firsts.end(), std::greater<>());
-      firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
     }
     firsts.push_back(writer_.chunk().first);
   }
@@ -488,8 +508,10 @@ class Compiler {
   Operand made_layer_;          // by the last recompute
   int made_layers_ = 0;
   absl::InlinedVector<int, 1> last_gradient_;  // of each chunk, index into order_
-  std::vector<bool> homed_;            // by content: whether its homed stash goes to host memory meanwhile
-  std::vector<int> fetched_before_;    // by pass, the one whose stash is fetched before it; -1: none
+  std::vector<bool> homed_;          // by content: whether its homed stash goes to host memory meanwhile
+  std::vector<int> fetched_before_;  // by pass, the one whose stash is fetched before it; -1: none
+  // The blocks with which slices begin, and those that are gathered at the step's begin; descending.
+  std::vector<BlockId> completing_, gathered_;
   std::vector<BlockId> first_blocks_;  // of the pieces of the backward at hand
 };
 

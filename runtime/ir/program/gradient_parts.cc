@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "runtime/ir/model/model_share.h"
 
@@ -22,12 +23,12 @@ class Refinement {
     const std::vector<ParameterSpec> whole = SegmentParameters(config_, segment),
                                      held = SegmentParameters(local_, segment);
     for (size_t t = 0; t < whole.size(); ++t) {
-      if (whole[t].cut == TensorCut::kNone) {
-        GradientPart& part = PartOf(AllRanks());
+      if (whole[t].cut != TensorCut::kNone) {
+        AddCut(whole[t]);
+      } else if (units_.size() > 1) {
+        GradientPart& part = PartOf({AllRanks(), /*is_cut=*/false});
         part.counts = place_.member == 0;
         Append(part, {.first = next_, .count = held[t].elements});
-      } else {
-        AddCut(whole[t]);
       }
       next_ += held[t].elements;
     }
@@ -35,7 +36,9 @@ class Refinement {
 
   std::vector<GradientPart> Take() {
     std::vector<GradientPart> parts;
-    for (auto& [holders, part] : parts_) parts.push_back(std::move(part));
+    for (auto& [key, part] : parts_) {
+      if (part.holders.size() > 1) parts.push_back(std::move(part));
+    }
     return parts;
   }
 
@@ -48,9 +51,13 @@ class Refinement {
     return ranks;
   }
 
-  GradientPart& PartOf(const std::vector<Rank>& holders) {
-    GradientPart& part = parts_[holders];
-    part.holders = holders;
+  // The holders, and whether it is of tensors that are cut: keys and values may be with all ranks, too, and of these each
+  // has a gradient of its own.
+  using PartKey = std::pair<std::vector<Rank>, bool>;
+
+  GradientPart& PartOf(PartKey key) {
+    GradientPart& part = parts_[key];
+    part.holders = std::move(key.first);
     return part;
   }
 
@@ -78,10 +85,10 @@ class Refinement {
       const IndexRange piece = {*std::prev(end), *end};
       const int64_t at = PlaceIn(own, piece.first);
       if (at < 0) continue;
-      Append(PartOf(HoldersOf(held, piece.first)), {.first = next_ + at * shape.inner,
-                                                    .count = piece.size() * shape.inner,
-                                                    .stride = own_indices * shape.inner,
-                                                    .repeats = shape.outer});
+      Append(PartOf({HoldersOf(held, piece.first), /*is_cut=*/true}), {.first = next_ + at * shape.inner,
+                                                                       .count = piece.size() * shape.inner,
+                                                                       .stride = own_indices * shape.inner,
+                                                                       .repeats = shape.outer});
     }
   }
 
@@ -99,9 +106,9 @@ class Refinement {
                               int index) const {
     std::vector<Rank> holders;
     for (size_t u = 0; u < units_.size(); ++u) {
-      int member = 0;
-      while (PlaceIn(held[u][member], index) < 0) ++member;
-      holders.push_back(first_ranks_[u] + member);
+      for (int member = 0; member < static_cast<int>(held[u].size()); ++member) {
+        if (PlaceIn(held[u][member], index) >= 0) holders.push_back(first_ranks_[u] + member);
+      }
     }
     return holders;
   }
@@ -115,7 +122,7 @@ class Refinement {
   size_t own_ = 0;                               // the rank's unit among them
   ModelConfig local_;
   int64_t next_ = 0;  // element of the rank's arena
-  std::map<std::vector<Rank>, GradientPart> parts_;
+  std::map<PartKey, GradientPart> parts_;
 };
 
 }  // namespace

@@ -30,8 +30,10 @@ std::vector<Rank> RanksOf(const Plan& plan, const std::vector<UnitId>& units, in
   return ranks;
 }
 
+// So that ranks of one place in their units hold the same, which no others of these units have.
 bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelConfig& config) {
   const Unit& first = plan.units[units.front()];
+  if (ShareKeys(first, config)) return false;
   return std::all_of(units.begin(), units.end(), [&](UnitId u) {
     const Unit& unit = plan.units[u];
     const bool named_alike = unit.devices.size() == first.devices.size() && unit.shares == first.shares;
@@ -43,12 +45,12 @@ bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelCon
 // is where units have the same blocks or none in common. Layers that live elsewhere are summed as backward comes to
 // them.
 std::vector<int> PlacesOfSums(const Plan& plan, const ModelConfig& config) {
-  std::map<decltype(Unit::chunks), int> units_with;
+  std::map<decltype(Unit::chunks), int> units_with;  // those whose ranks sum among themselves count as more
   std::set<BlockRange> ranges;
   for (const Unit& unit : plan.units) {
     if (unit.has_windows() || unit.lives_on_peers()) return {};
     ranges.insert(unit.chunks.begin(), unit.chunks.end());
-    ++units_with[unit.chunks];
+    units_with[unit.chunks] += ShareKeys(unit, config) ? 2 : 1;
   }
   BlockId end = 0;
   bool apart = true;
@@ -80,7 +82,7 @@ std::vector<int> PlacesOfSums(const Plan& plan, const ModelConfig& config) {
   return places;
 }
 
-// The weights of the units of `ranks`, which ascend.
+// The weights of the units of `ranks`, which ascend. What ranks of one unit alone sum they carry whatever its weight.
 std::vector<double> SharesOfOptimizer(const Plan& plan, const std::vector<Rank>& ranks) {
   std::vector<double> shares;
   UnitId unit = 0;
@@ -89,6 +91,8 @@ std::vector<double> SharesOfOptimizer(const Plan& plan, const std::vector<Rank>&
     while (rank >= end) end += static_cast<int>(plan.units[++unit].devices.size());
     shares.push_back(plan.units[unit].optimizer_weight);
   }
+  if (std::all_of(shares.begin(), shares.end(), [](double share) { return share == 0; }))
+    std::fill(shares.begin(), shares.end(), 1);
   return shares;
 }
 
@@ -128,6 +132,7 @@ BlockId CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chun
 std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config) {
   const RankPlace place = PlaceOf(plan, rank);
   const Unit& unit = plan.units[place.unit];
+  const bool shares_keys = ShareKeys(unit, config);
   const ModelConfig local = LocalModel(config, ShareOf(plan, rank, config));
   // Runs of segments with the same holders; empty ones are passed over.
   struct Run {
@@ -152,7 +157,7 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   }
   std::vector<GradientSlice> slices;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
-    if (run->units.size() < 2) continue;
+    if (run->units.size() < 2 && !shares_keys) continue;
     for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
       GradientSlice slice{.first_segment = first, .end_segment = end};
       slice.completed_by = CompletedBy(config, unit.chunks, first);
@@ -210,10 +215,15 @@ std::vector<SegmentId> OwnedSegments(const Plan& plan, Rank rank, const ModelCon
   return owned;
 }
 
-std::vector<NormRun> NormRunsOf(const ParameterLayout& layout, int member) {
+CountedCopies CountedBy(const Unit& unit, const ModelConfig& config, int member) {
+  return {.uncut = member == 0, .keys = !HasKeysOfAnother(config, SharesOf(unit, config), member)};
+}
+
+std::vector<NormRun> NormRunsOf(const ParameterLayout& layout, CountedCopies copies) {
   std::vector<NormRun> runs;
   for (const PlacedParameter& placed : layout.parameters) {
-    if (member > 0 && placed.spec.cut == TensorCut::kNone) continue;
+    if (!copies.uncut && placed.spec.cut == TensorCut::kNone) continue;
+    if (!copies.keys && placed.spec.cut == TensorCut::kKeyValueHeads) continue;
     const bool goes_on = !runs.empty() && runs.back().segment == placed.segment &&
                          runs.back().offset + runs.back().elements == placed.offset;
     if (!goes_on) runs.push_back({placed.segment, placed.offset, 0});

@@ -81,14 +81,22 @@ struct NormRun {
   friend bool operator==(const NormRun&, const NormRun&) = default;
 };
 
-// At most so many are in a segment that the rank's unit answers for: what is cut of each of a layer's branches lies side by side.
-constexpr int kMostNormRuns = kBranches;
+// At most so many are in a segment that the rank's unit answers for: what is cut of each of a layer's branches lies side by side,
+// but for keys and values between what attention has more.
+constexpr int kMostNormRuns = kBranches + 1;
 
-// What the `member`-th rank of a unit, whose arena is laid out as `layout`, counts of the segments that it
-// holds, ascending. The first counts all that it holds, in one run a segment. The others hold the tensors that
-// are not cut as the first does, and count their parts of those that are. So the ranks of a unit together
-// count each element once.
-std::vector<NormRun> NormRunsOf(const ParameterLayout& layout, int member);
+// What a rank counts beside its parts of what is cut.
+struct CountedCopies {
+  bool uncut = true;  // tensors that all ranks of the unit hold
+  bool keys = true;   // keys' and values', which those hold that share their heads
+};
+
+// That of the `member`-th rank of a unit: what no rank before it has. So the ranks of a unit together count each
+// element once.
+CountedCopies CountedBy(const Unit& unit, const ModelConfig& config, int member);
+
+// What is counted of an arena that is laid out as `layout`, ascending.
+std::vector<NormRun> NormRunsOf(const ParameterLayout& layout, CountedCopies copies = {});
 
 // The rank that writes each segment into checkpoints, by segment: one of its holding units, the largest being
 // given out first, each to the rank that has fewest elements to write so far. The other ranks of the unit give

@@ -35,10 +35,14 @@ int64_t OffsetOf(const ParameterLayout& layout, SegmentId segment) {
                                         : layout.segment_offsets[found - layout.segments.begin()];
 }
 
+void SortByPlace(std::vector<ArenaRange>& ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const ArenaRange& a, const ArenaRange& b) { return a.first < b.first; });
+}
+
 // The ranges `owned`, which are apart, as they lie in m and v; offsets are from element `first` of the arena.
 std::vector<OwnedRun> RunsOf(std::vector<ArenaRange> owned, int64_t first) {
-  std::sort(owned.begin(), owned.end(),
-            [](const ArenaRange& a, const ArenaRange& b) { return a.first < b.first; });
+  SortByPlace(owned);
   std::vector<OwnedRun> runs;
   int64_t place = 0;
   for (const ArenaRange& range : owned) {
@@ -51,12 +55,25 @@ std::vector<OwnedRun> RunsOf(std::vector<ArenaRange> owned, int64_t first) {
   return runs;
 }
 
+// What of `all` is in none of `ranges`, which lie in it; ascending.
+std::vector<ArenaRange> BetweenRanges(std::vector<ArenaRange> ranges, ArenaRange all) {
+  SortByPlace(ranges);
+  ranges.push_back({all.end, all.end});
+  std::vector<ArenaRange> between;
+  for (const ArenaRange& range : ranges) {
+    if (range.first > all.first) between.push_back({all.first, range.first});
+    all.first = std::max(all.first, range.end);
+  }
+  return between;
+}
+
 class Sharding {
  public:
   Sharding(const Plan& plan, Rank rank, const ModelConfig& config)
       : layout_(LayoutOf(LocalModel(config, ShareOf(plan, rank, config)),
                          plan.units[PlaceOf(plan, rank).unit].chunks)),
-        counted_(NormRunsOf(layout_, PlaceOf(plan, rank).member)) {
+        counted_(NormRunsOf(
+            layout_, CountedBy(plan.units[PlaceOf(plan, rank).unit], config, PlaceOf(plan, rank).member))) {
     for (const GradientSlice& slice : SlicesOf(plan, rank, config)) AddSlice(slice, OwnedRange(slice, rank));
     AddUnshared();
   }
@@ -80,7 +97,7 @@ class Sharding {
  private:
   void AddSlice(const GradientSlice& slice, ElementRange owned) {
     const int64_t begin = OffsetOf(layout_, slice.first_segment), end = OffsetOf(layout_, slice.end_segment);
-    shared_.push_back({begin, end});
+    ForEachPiece(slice, begin, end, {0, slice.elements}, [&](ArenaRange range) { shared_.push_back(range); });
     // A part of several cuts has one owner of each element, whoever of a unit has copies of it.
     const bool is_part = !slice.runs.empty();
     ForEachPiece(slice, begin, end, owned, [&](ArenaRange range) {
@@ -91,16 +108,9 @@ class Sharding {
 
   // What is in no slice.
   void AddUnshared() {
-    std::sort(shared_.begin(), shared_.end(),
-              [](const ArenaRange& a, const ArenaRange& b) { return a.first < b.first; });
-    int64_t next = 0;
-    shared_.push_back({layout_.elements, layout_.elements});
-    for (const ArenaRange& range : shared_) {
-      if (range.first > next) {
-        owned_.push_back({next, range.first});
-        Count(counted_, owned_.back());
-      }
-      next = std::max(next, range.end);
+    for (const ArenaRange& range : BetweenRanges(std::move(shared_), {0, layout_.elements})) {
+      owned_.push_back(range);
+      Count(counted_, range);
     }
   }
 
@@ -117,7 +127,7 @@ class Sharding {
   }
 
   const ParameterLayout layout_;
-  const std::vector<NormRun> all_ = NormRunsOf(layout_, 0);
+  const std::vector<NormRun> all_ = NormRunsOf(layout_);
   const std::vector<NormRun> counted_;  // of what the ranks of the unit hold together
   std::vector<ArenaRange> shared_, owned_;
   std::vector<NormRun> norms_;
@@ -131,7 +141,7 @@ OptimizerShard OptimizerShardOf(const Plan& plan, Rank rank, const ModelConfig& 
   const ParameterLayout layout =
       LayoutOf(LocalModel(config, ShareOf(plan, rank, config)), plan.units[place.unit].chunks);
   OptimizerShard shard = WholeOptimizer(layout);
-  shard.norms = NormRunsOf(layout, place.member);
+  shard.norms = NormRunsOf(layout, CountedBy(plan.units[place.unit], config, place.member));
   const std::vector<SegmentId> answered = OwnedSegments(plan, rank, config);
   std::erase_if(shard.norms, [&](const NormRun& run) {
     return !std::binary_search(answered.begin(), answered.end(), run.segment);
@@ -140,7 +150,7 @@ OptimizerShard OptimizerShardOf(const Plan& plan, Rank rank, const ModelConfig& 
 }
 
 OptimizerShard WholeOptimizer(const ParameterLayout& layout) {
-  OptimizerShard shard{.norms = NormRunsOf(layout, 0)};
+  OptimizerShard shard{.norms = NormRunsOf(layout)};
   if (layout.elements > 0) shard.owned.push_back({.elements = layout.elements});
   return shard;
 }
@@ -148,18 +158,20 @@ OptimizerShard WholeOptimizer(const ParameterLayout& layout) {
 std::vector<OwnedRun> OwnedOfSegment(const ParameterLayout& layout, absl::Span<const GradientSlice> slices,
                                      Rank rank, SegmentId segment) {
   const int64_t first = OffsetOf(layout, segment), end = OffsetOf(layout, segment + 1);
-  std::vector<ArenaRange> owned;
-  bool is_shared = false;
+  std::vector<ArenaRange> owned, shared;
   for (const GradientSlice& slice : slices) {
     if (!slice.Has(segment)) continue;
-    is_shared = true;
-    ForEachPiece(slice, OffsetOf(layout, slice.first_segment), OffsetOf(layout, slice.end_segment),
-                 OwnedRange(slice, rank), [&](ArenaRange range) {
-                   range = {std::max(range.first, first), std::min(range.end, end)};
-                   if (range.first < range.end) owned.push_back(range);
-                 });
+    const auto add = [&](ElementRange elements, std::vector<ArenaRange>& ranges) {
+      ForEachPiece(slice, OffsetOf(layout, slice.first_segment), OffsetOf(layout, slice.end_segment),
+                   elements, [&](ArenaRange range) {
+                     range = {std::max(range.first, first), std::min(range.end, end)};
+                     if (range.first < range.end) ranges.push_back(range);
+                   });
+    };
+    add(OwnedRange(slice, rank), owned);
+    add({0, slice.elements}, shared);
   }
-  if (!is_shared && first < end) owned.push_back({first, end});
+  for (const ArenaRange& range : BetweenRanges(std::move(shared), {first, end})) owned.push_back(range);
   return RunsOf(std::move(owned), first);
 }
 

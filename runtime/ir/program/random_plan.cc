@@ -85,7 +85,12 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   ModelConfig& model = result.shape.model;
   model = {
       .layers = integer(2, 8), .hidden = 8, .heads = 4, .feed_forward = 32, .vocabulary = 20, .context = 8};
-  result.shape.sequence = integer(3, 8);
+  if (integer(0, 2) == 0) {
+    model.family = ModelFamily::kLlama;
+    model.key_value_heads = integer(1, 2);
+    model.head_size = 2;
+  }
+  result.shape.sequence = integer(4, 8);
   Plan& plan = result.plan;
   plan.schedule = static_cast<Schedule>(integer(0, kSchedules - 1));
   const int ranges = 1 + std::min(integer(0, 6), model.blocks() - 1);
@@ -96,8 +101,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
     unit.activations = kTypes[integer(0, 4)];
     unit.recompute = static_cast<Recompute>(integer(0, kRecomputes - 1));
     const int degree = integer(1, 3);
-    if (degree == 2 && integer(0, 1) == 0)
-      unit.shares = {{{0, 3}, {0, 20}, {0, 15}}, {{3, 4}, {20, 32}, {15, 20}}};
+    if (degree > 1 && integer(0, 1) == 0) unit.shares = RandomShares(random, model, degree);
     for (int d = 0; d < degree; ++d)
       unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
   }
@@ -125,6 +129,27 @@ std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts) 
   std::vector<IndexRange> cut;
   for (const int end : ends) cut.push_back({cut.empty() ? 0 : cut.back().end, end});
   return cut;
+}
+
+std::vector<ModelShare> RandomShares(std::mt19937_64& random, const ModelConfig& model, int degree) {
+  const int keys = model.key_value_head_count();
+  std::vector<ModelShare> shares(degree);
+  const auto deal = [&](IndexRange ModelShare::*part, const std::vector<IndexRange>& cut) {
+    for (int member = 0; member < degree; ++member) shares[member].*part = cut[member];
+  };
+  if (degree <= keys && random() % 2 == 0) {
+    deal(&ModelShare::key_value_heads, RandomCut(random, keys, degree));
+  } else {
+    std::vector<IndexRange> heads;
+    do {
+      heads = RandomCut(random, model.heads, degree);
+    } while (!std::all_of(heads.begin(), heads.end(),
+                          [&](const IndexRange& of) { return AttendAlike(model, of); }));
+    deal(&ModelShare::query_heads, heads);
+  }
+  deal(&ModelShare::feed_forward, RandomCut(random, model.feed_forward, degree));
+  deal(&ModelShare::vocabulary, RandomCut(random, model.vocabulary, degree));
+  return shares;
 }
 
 void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units, std::mt19937_64& random) {

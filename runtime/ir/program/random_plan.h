@@ -24,6 +24,10 @@ PlannedShape RandomWidePlan(uint64_t seed);
 // Cuts [0, `size`) into `parts` that are not empty; 1 to `size` of them.
 std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts);
 
+// What `degree` ranks of a unit have, up to as many as there are heads: of each thing as many as fall to a rank by chance,
+// at least one. More ranks than key-value heads share these, and some of fewer do.
+std::vector<ModelShare> RandomShares(std::mt19937_64& random, const ModelConfig& model, int degree);
+
 // Adds to an empty plan up to `units` units, with nothing but the ranges of blocks that they hold, and one to
 // three routes, with nothing but the units that they visit, one for each of `ranges`. One or two units may
 // hold a range, and routes choose between them; none holds two ranges side by side. Two units or more, if

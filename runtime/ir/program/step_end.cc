@@ -21,9 +21,9 @@ void StepEnd::Complete(BlockRange blocks, int added) {
 }
 
 bool StepEnd::IsShared(BlockId block) const {
-  const std::vector<GradientSlice>& slices = writer_.program().slices;
-  return std::any_of(slices.begin(), slices.end(),
-                     [&](const GradientSlice& slice) { return slice.Has(SegmentOfBlock(block)); });
+  const ModelConfig& model = writer_.shape().model;
+  return HoldersOf(writer_.plan(), model, SegmentOfBlock(block)).size() > 1 ||
+         ShareKeys(writer_.unit(), model);
 }
 
 void StepEnd::AddNormOfLayer(BlockId block) {
@@ -85,16 +85,13 @@ void StepEnd::AddReductions() {
   last_compute_ = writer_.Add(norm);
 }
 
-// Of their sums, where this rank answers for some of them.
+// Of their sums, where this unit's ranks answer for some of them.
 void StepEnd::AddNormsOfSharedLayers() {
   const Plan& plan = writer_.plan();
-  const StepProgram& program = writer_.program();
   writer_.ForEachLayer([&](BlockId block) {
-    const auto counts = [&](const GradientSlice& slice) {
-      return slice.Has(SegmentOfBlock(block)) &&
-             (plan.shards_optimizer || PlaceOf(plan, slice.holders.front()).unit == program.unit);
-    };
-    if (std::any_of(program.slices.begin(), program.slices.end(), counts)) AddNormOfLayer(block);
+    const std::vector<UnitId> holders = HoldersOf(plan, writer_.shape().model, SegmentOfBlock(block));
+    const bool answers = plan.shards_optimizer || holders.front() == writer_.program().unit;
+    if (IsShared(block) && answers) AddNormOfLayer(block);
   });
 }
 
