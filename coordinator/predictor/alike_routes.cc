@@ -136,6 +136,11 @@ class AlikeRoutes {
               absl::StrCat("routes[", r, "]: unit ", u.value(),
                            " has layers with its holders; such plans are predicted whole alone"));
         }
+        if (ShareKeys(unit, problem_.shape.model)) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("routes[", r, "]: unit ", u.value(),
+                           " has ranks that share key-value heads; such plans are predicted whole alone"));
+        }
         if (is_known[u.value()]) continue;
         is_known[u.value()] = true;
         for (const std::string& name : unit.devices) {

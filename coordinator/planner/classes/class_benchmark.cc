@@ -334,7 +334,7 @@ class SailorCluster {
       }
       for (ShareCost& share : device.shares) {
         const std::vector<BlockTimes> exchanges =
-            ExchangesOf(device.host, model.heads / share.share.key_value_heads.size());
+            ExchangesOf(device.host, model.heads / QueryHeadsOf(model, share.share).size());
         for (size_t size = 0; size < share.times.size(); ++size) {
           for (const auto block : {&BlockTimes::embedding, &BlockTimes::layer, &BlockTimes::head}) {
             PassTimes& times = share.times[size].*block;

@@ -226,7 +226,7 @@ class Fitting {
 }  // namespace
 
 bool FitsByClasses(const PlanningProblem& problem, int degree, bool saves, const std::atomic<bool>* stop) {
-  if (degree > 1 && !SharingObjection(problem.shape.model, degree).empty()) return false;
+  if (degree > 1 && !CanShareByClasses(problem.shape.model, degree)) return false;
   PlanningProblem shared = WithShares(problem, degree);
   shared.constraints.saves_memory = saves;
   return Fitting(shared, degree, saves, stop).Fits();

@@ -90,13 +90,17 @@ std::optional<StageKind> KindOf(const PlanningProblem& problem, const std::vecto
 
 }  // namespace
 
+bool CanShareByClasses(const ModelConfig& model, int degree) {
+  return degree <= model.key_value_head_count() && SharingObjection(model, degree).empty();
+}
+
 std::vector<StageKind> StageKindsOf(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
                                     int only_degree) {
   std::vector<StageKind> kinds;
   for (int c = 0; c < static_cast<int>(classes.size()); ++c) {
     for (int degree = 1; degree <= classes[c].most_on_host; ++degree) {
       if (only_degree > 0 && degree != only_degree) continue;
-      if (degree > 1 && !SharingObjection(problem.shape.model, degree).empty()) continue;
+      if (degree > 1 && !CanShareByClasses(problem.shape.model, degree)) continue;
       if (std::optional<StageKind> kind = KindOf(problem, classes, c, degree))
         kinds.push_back(*std::move(kind));
     }

@@ -45,6 +45,10 @@ struct StageKind {
   double StoreSeconds() const { return static_cast<double>(layer.value) / store_bytes_per_second; }
 };
 
+// Whether stages of so many devices are planned by classes. Where these would share key-value heads they sum gradients
+// among themselves, which times by classes do not have.
+bool CanShareByClasses(const ModelConfig& model, int degree);
+
 // Of each class, of one device and of as many of a host as can share the blocks' width and were measured so; `only_degree`: of that many
 // alone, unless it is 0.
 std::vector<StageKind> StageKindsOf(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,

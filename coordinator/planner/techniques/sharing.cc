@@ -188,16 +188,28 @@ class UnitCosts {
 }  // namespace
 
 std::vector<ModelShare> SharesBySpeed(const ModelConfig& config, const std::vector<double>& speeds) {
-  const std::vector<int> heads = PartsBySpeed(config.key_value_head_count(), speeds),
-                         columns = PartsBySpeed(config.feed_forward, speeds),
-                         rows = PartsBySpeed(config.vocabulary, speeds);
+  const int degree = static_cast<int>(speeds.size()), keys = config.key_value_head_count();
+  const auto in_turn = [](const std::vector<int>& sizes) {
+    std::vector<IndexRange> ranges;
+    int first = 0;
+    for (const int size : sizes) ranges.push_back({first, first + size}), first += size;
+    return ranges;
+  };
+  const std::vector<IndexRange> columns = in_turn(PartsBySpeed(config.feed_forward, speeds)),
+                                rows = in_turn(PartsBySpeed(config.vocabulary, speeds));
+  std::vector<int> queries;  // of ranks that share key-value heads, by speed among those that share one
+  if (degree > keys) {
+    for (const IndexRange& members : MembersByKey(config, degree)) {
+      const std::vector<int> parts =
+          PartsBySpeed(config.heads / keys, {speeds.begin() + members.first, speeds.begin() + members.end});
+      queries.insert(queries.end(), parts.begin(), parts.end());
+    }
+  }
+  const std::vector<IndexRange> heads = in_turn(degree > keys ? queries : PartsBySpeed(keys, speeds));
   std::vector<ModelShare> shares;
-  ModelShare before;
-  for (size_t m = 0; m < speeds.size(); ++m) {
-    const auto next = [](IndexRange last, int count) { return IndexRange{last.end, last.end + count}; };
-    before = {next(before.key_value_heads, heads[m]), next(before.feed_forward, columns[m]),
-              next(before.vocabulary, rows[m])};
-    shares.push_back(before);
+  for (int member = 0; member < degree; ++member) {
+    shares.push_back({.feed_forward = columns[member], .vocabulary = rows[member]});
+    (degree > keys ? shares.back().query_heads : shares.back().key_value_heads) = heads[member];
   }
   return shares;
 }
