@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <set>
 
@@ -126,6 +125,13 @@ std::optional<RankCosts> CostsOf(const DeviceCost& device, const ModelConfig& mo
                      cost.norm_seconds_per_parameter};
   }
   return std::nullopt;
+}
+
+std::map<int, std::vector<int>> DevicesByHost(const PlanningProblem& problem,
+                                              const std::vector<int>& devices) {
+  std::map<int, std::vector<int>> by_host;
+  for (const int d : devices) by_host[HostOf(problem, d)].push_back(d);
+  return by_host;
 }
 
 std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem) {

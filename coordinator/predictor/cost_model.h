@@ -1,5 +1,6 @@
 #pragma once
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -156,6 +157,10 @@ inline int HostOf(const PlanningProblem& problem, int device) {
   const int host = problem.devices[device].host;
   return host >= 0 ? host : -1 - device;
 }
+
+// Of some devices, in their order, those of each host (HostOf).
+std::map<int, std::vector<int>> DevicesByHost(const PlanningProblem& problem,
+                                              const std::vector<int>& devices);
 
 // Two devices for each kind of link that there is: between two ends, within a host or not.
 struct LinkedDevices {

@@ -142,8 +142,7 @@ void GroupSums::FindBoundaries() {
   for (const int d : devices_) part_of.push_back(HostOf(problem_, d));
   shows_hosts_ = add(part_of);
   if (shows_hosts_) {
-    std::map<int, std::vector<int>> by_host;
-    for (const int d : devices_) by_host[HostOf(problem_, d)].push_back(d);
+    const std::map<int, std::vector<int>> by_host = DevicesByHost(problem_, devices_);
     ways_out_ = std::numeric_limits<double>::infinity();
     for (const auto& [host, devices] : by_host) {
       const double cards = std::max(1, problem_.devices[devices.front()].network_cards),
@@ -268,11 +267,9 @@ GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveA
 // are no power of two some give all to who is beside them first, and get it back: twice what two exchange.
 double GroupSums::HalvingDoublingByHosts(int64_t elements) {
   if (between_ == nullptr) {
-    std::map<int, std::vector<int>> by_host;
-    for (const int d : devices_) by_host[HostOf(problem_, d)].push_back(d);
     std::set<std::vector<int>> known;
     std::vector<int> firsts;
-    for (const auto& [host, devices] : by_host) {
+    for (const auto& [host, devices] : DevicesByHost(problem_, devices_)) {
       firsts.push_back(devices.front());
       std::vector<int> make_up;
       for (const int d : devices) make_up.push_back(problem_.links.EndOf(d));

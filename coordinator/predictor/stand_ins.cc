@@ -1,6 +1,5 @@
 #include "coordinator/predictor/stand_ins.h"
 
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -9,30 +8,9 @@
 #include "coordinator/predictor/routes_alone.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/plan/alike_ranks.h"
-#include "runtime/ir/plan/part_of_plan.h"
 
 namespace medley {
 namespace {
-
-absl::StatusOr<std::vector<std::vector<int>>> DevicesOfUnits(const AlikeRoutePredictor& predictor,
-                                                             const Plan& plan) {
-  std::vector<std::vector<int>> devices;
-  std::set<int> processors;
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    std::vector<int>& of_unit = devices.emplace_back();
-    for (const std::string& name : plan.units[u].devices) {
-      const int d = predictor.DeviceNamed(name);
-      if (d < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
-      }
-      if (!processors.insert(predictor.problem().devices[d].processor).second)
-        return absl::InvalidArgumentError(absl::StrCat("units[", u, "]: ", name, " shares its processor"));
-      of_unit.push_back(d);
-    }
-  }
-  return devices;
-}
 
 // Of hosts whose ranks are told by the same ones the first, and those where some are simulated; and all racks and sites.
 std::vector<char> CountedWays(const SharedWays& ways, const std::vector<int>& device_of_rank,
@@ -57,7 +35,7 @@ std::vector<char> CountedWays(const SharedWays& ways, const std::vector<int>& de
 }  // namespace
 
 absl::StatusOr<StandInSimulation> SimulateByStandIns(AlikeRoutePredictor& predictor, const Plan& plan) {
-  ASSIGN_OR_RETURN(const std::vector<std::vector<int>> devices_of_unit, DevicesOfUnits(predictor, plan));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<int>> devices_of_unit, predictor.DevicesOfUnits(plan));
   RoutesAlone alone(predictor.problem(), predictor.ways(), plan, devices_of_unit);
   StandInSimulation simulation;
   StandIns& stand_ins = simulation.stand_ins;

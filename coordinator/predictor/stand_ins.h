@@ -18,8 +18,8 @@ struct StandInSimulation {
 // a time for each instruction, and knows all that a unit may do with what it holds. Sums are as there, and as there messages
 // of routes that are not simulated go when those of their kind do.
 //
-// `predictor` must outlive the result. InvalidArgument: a device is not in the problem; units have several ranges of blocks, or two
-// units a processor ("units[3]..."), which are simulated whole alone.
+// `predictor` must outlive the result. InvalidArgument: a device is not in the problem, or two share a processor
+// ("units[3]..."), which are simulated whole alone.
 absl::StatusOr<StandInSimulation> SimulateByStandIns(AlikeRoutePredictor& predictor, const Plan& plan);
 
 }  // namespace medley
