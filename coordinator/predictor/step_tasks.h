@@ -34,10 +34,10 @@ inline bool IsSimulated(const StandIns* stand_ins, Rank rank) {
 // A plan's step as its ranks run it. Programs have several steps in a row where one alone is not what a step is from then on.
 struct StepOfRanks {
   const Plan* plan = nullptr;
-  const std::vector<StepProgram>* programs =
-      nullptr;  // of each rank; of one that is not simulated, no instructions
-  const std::vector<RankCost>* costs = nullptr;  // likewise, the device and its place alone
-  const StandIns* stand_ins = nullptr;           // null: all are simulated
+  // Of each rank; of one that is not simulated no instructions, and of its cost the device and its place alone.
+  const std::vector<StepProgram>* programs = nullptr;
+  const std::vector<RankCost>* costs = nullptr;
+  const StandIns* stand_ins = nullptr;  // null: all are simulated
 };
 
 // Makes the tasks of step programs. Instructions become tasks that wait for other tasks: the one before in their stream, and those
