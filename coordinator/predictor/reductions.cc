@@ -343,8 +343,12 @@ int64_t ElementsAsEven(int64_t elements, int members, double least_part) {
 }
 
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {
+  return ReductionsOf(problem, plan, Reductions(problem));
+}
+
+absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan,
+                                                          const Reductions& choosing) {
   ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(DevicesByName(problem), plan));
-  const Reductions choosing(problem);
   const SumsAtOnce at_once(problem, plan, devices);
   std::vector<ReductionChoice> reductions;
   std::set<std::pair<std::vector<Rank>, int64_t>> seen;
@@ -364,8 +368,12 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
 }
 
 absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan) {
+  return ExchangesOf(problem, plan, Reductions(problem));
+}
+
+absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan,
+                                                         const Reductions& choosing) {
   ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(DevicesByName(problem), plan));
-  const Reductions choosing(problem);
   std::vector<ReductionChoice> exchanges;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     const Unit& unit = plan.units[u];

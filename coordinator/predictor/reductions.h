@@ -164,9 +164,14 @@ int64_t ElementsAsEven(int64_t elements, int members, double least_part);
 // holders and size, in the order of the units and of their slices. Pure.
 // InvalidArgument: a unit's device is not in the problem.
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan);
+// By `choosing`, which is of `problem`, for who has one: of many devices it takes long to make.
+absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan,
+                                                          const Reductions& choosing);
 
 // Every sum within a pass of a unit of several devices (GroupExchanges), once for each unit and size; of
 // what is gathered or scattered there is nothing to choose. Pure. Errors as ReductionsOf.
 absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan);
+absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan,
+                                                         const Reductions& choosing);
 
 }  // namespace medley
