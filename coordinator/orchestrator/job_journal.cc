@@ -17,7 +17,9 @@ namespace {
 constexpr size_t kWarmUpSteps = 2;       // not counted in measured_step_seconds
 constexpr size_t kMostStepTimes = 4096;  // of the attempt's first steps; the median of so many does not move
 
-double Median(std::vector<double> values) {
+// Not Median of quantile.h, which of an even number is the mean of the two in the middle and sorts: this is the greater of these, and takes
+// time in proportion, being asked for at each step.
+double UpperMedian(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
 }
@@ -240,7 +242,8 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
   *e.job.mutable_last_step() = step;
   if (e.step_seconds.size() < kMostStepTimes) e.step_seconds.push_back(step.step_seconds());
   if (e.step_seconds.size() > kWarmUpSteps) {
-    e.job.set_measured_step_seconds(Median({e.step_seconds.begin() + kWarmUpSteps, e.step_seconds.end()}));
+    e.job.set_measured_step_seconds(
+        UpperMedian({e.step_seconds.begin() + kWarmUpSteps, e.step_seconds.end()}));
   }
   e.dirty = true;
 }
