@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "proto/medley/v1/job.pb.h"
 
 // What the parts of the orchestrator say of jobs and devices.
@@ -12,6 +13,9 @@ namespace medley {
 
 // Why a job has ended that its user cancelled.
 inline constexpr char kCancelledByUser[] = "cancelled by the user";
+
+// Why runs are left, and calls ended, with the coordinator.
+inline constexpr char kStopping[] = "the coordinator is stopping";
 
 // Why it leaves a node.
 inline std::string BecauseDrained(const std::string& node) {

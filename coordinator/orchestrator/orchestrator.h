@@ -16,9 +16,12 @@
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/jobs/job_queue.h"
 #include "coordinator/orchestrator/agent_client.h"
+#include "coordinator/orchestrator/cluster_round.h"
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/job_runner.h"
 #include "coordinator/orchestrator/link_table.h"
+#include "coordinator/orchestrator/node_arrivals.h"
+#include "coordinator/orchestrator/node_standing.h"
 #include "coordinator/orchestrator/renewals.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/coordinator.pb.h"
@@ -127,31 +130,23 @@ class Orchestrator {
     std::set<std::string> grown_over;   // devices that it was asked for in vain
     bool stall_told = false;
   };
-  // What is known of the cluster in one round of the loop.
-  struct Round {
-    std::vector<NodeSnapshot> nodes;
-    std::set<std::string> live, emulated;        // devices
-    std::set<std::string> unprotecting;          // those of nodes that know of no protected messages
-    std::map<std::string, std::string> holders;  // jobs by their devices
-    std::set<std::string> users;                 // all of those jobs
-    // What was measured, and by shape the devices, the fastest first, once a job has asked for them.
-    std::optional<std::vector<v1::DeviceProfile>> profiles;
-    std::map<std::string, std::vector<std::string>> fastest;
-  };
+  // How often Loop does what is due, and callers are asked whether they still wait.
+  static constexpr absl::Duration kTick = absl::Milliseconds(100);
 
   Orchestrator(const Options& options, Store& store, AgentClient& agents);
   absl::Time Time() const { return options_.clock->Now(); }
   void Loop();
   void KeepNodes();
   void ExpireLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The job's devices on a node that registers, and its end if the node has lost its task.
+  void GiveBack(const std::string& job_id, const Active& active, const std::string& node,
+                const v1::RegisterRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Aborts the jobs of nodes whose life is over.
   void HandleLost(const std::vector<LostNode>& nodes, JobEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Round LookAround() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the nodes that are to be expected have come.
-  bool Settled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWaitingJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWhatCanStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<WaitingJob> Describe(const v1::Job& job, Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<WaitingJob> Describe(const v1::Job& job, ClusterRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool StartJob(const std::string& job_id, const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeUp(const v1::Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -159,11 +154,11 @@ class Orchestrator {
   void End(const std::string& job_id, v1::JobEnding ending, JobRunner& runner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
-  bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round)
+  bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const ClusterRound& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `first`: id of the first job that waits; empty: it is this one.
   std::string WhatItWaitsFor(const WaitingJob& waiting, const std::string& first,
-                             const std::set<std::string>& free, const Round& round)
+                             const std::set<std::string>& free, const ClusterRound& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -225,7 +220,6 @@ class Orchestrator {
   AgentClient& agents_;
   JobJournal journal_;
   Renewals renewals_;
-  const absl::Time created_;
   Mutex mutex_;
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
@@ -237,11 +231,7 @@ class Orchestrator {
   // Addresses of agents that have registered or renewed since the last tick, to be connected to.
   std::vector<std::string> heard_of_ ABSL_GUARDED_BY(mutex_);
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);
-  // When a node last came that was not there before.
-  absl::Time last_news_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  // That were there when the last coordinator ended.
-  std::set<std::string> awaited_nodes_ ABSL_GUARDED_BY(mutex_);
-  absl::Duration lease_of_before_ ABSL_GUARDED_BY(mutex_);    // of all that were
+  NodeArrivals arrivals_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // job ids in order of submission
   struct InVain {
     std::vector<std::string> devices;
@@ -250,12 +240,7 @@ class Orchestrator {
   std::map<std::string, InVain> tried_in_vain_ ABSL_GUARDED_BY(mutex_);   // by job id
   std::map<std::string, absl::Time> not_before_ ABSL_GUARDED_BY(mutex_);  // by job id
   std::map<std::string, Active> active_ ABSL_GUARDED_BY(mutex_);
-  // Nodes whose agent did not answer, since when; not used until they are heard of again.
-  std::map<std::string, absl::Time> suspect_nodes_ ABSL_GUARDED_BY(mutex_);
-  // Not used until somebody says so.
-  std::set<std::string> drained_nodes_ ABSL_GUARDED_BY(mutex_);
-  // Whose agents are about to end; until they come again.
-  std::set<std::string> leaving_nodes_ ABSL_GUARDED_BY(mutex_);
+  NodeStanding standing_ ABSL_GUARDED_BY(mutex_);
   int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // and measurements of links
   std::set<JobRunner*> serving_ ABSL_GUARDED_BY(mutex_);
   struct Growing {

@@ -61,14 +61,7 @@ std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
   return wanted;
 }
 
-bool Orchestrator::Settled() {
-  const absl::Time now = Time();
-  const absl::Duration margin = absl::Seconds(1);
-  if (!awaited_nodes_.empty() && now < created_ + lease_of_before_ + margin) return false;
-  return now >= last_news_ + options_.settle;
-}
-
-absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, Round& round) {
+absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, ClusterRound& round) {
   const v1::SchedulingSpec& scheduling = job.spec().scheduling();
   WaitingJob waiting{.id = job.id(), .devices = WantedDevices(job.spec())};
   const auto tried = tried_in_vain_.find(job.id());
@@ -98,8 +91,8 @@ void Orchestrator::StartWaitingJobs() {
 }
 
 void Orchestrator::StartWhatCanStart() {
-  Round round = LookAround();
-  const bool settled = Settled();
+  ClusterRound round = LookAround(cluster_.Nodes(Time()));
+  const bool settled = arrivals_.Settled(Time());
   std::vector<WaitingJob> jobs;
   const std::vector<std::string> ids = waiting_;
   for (const std::string& id : ids) {
@@ -145,14 +138,14 @@ void Orchestrator::StartWhatCanStart() {
 }
 
 std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::string& first,
-                                         const std::set<std::string>& free, const Round& round) {
+                                         const std::set<std::string>& free, const ClusterRound& round) {
   if (!waiting.devices.empty()) {
     std::vector<std::string> missing;
     for (const std::string& device : waiting.devices) {
       if (free.contains(device)) continue;
-      const bool there = round.live.contains(device) && suspect_nodes_.count(NodeOf(device)) == 0;
+      const bool there = round.live.contains(device) && !standing_.IsSuspect(NodeOf(device));
       const auto holder = round.holders.find(device);
-      const bool is_drained = drained_nodes_.count(NodeOf(device)) > 0;
+      const bool is_drained = standing_.IsDrained(NodeOf(device));
       missing.push_back(absl::StrCat(device, !there       ? " (not there)"
                                              : is_drained ? " (its node is drained)"
                                              : holder == round.holders.end()
@@ -176,8 +169,8 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::s
       return "waits for a device that is not emulated: the job does not have allow_emulated: true";
     }
     if (usable == 0) {
-      if (round.users.empty() && !drained_nodes_.empty())
-        return absl::StrCat("waits for a device: drained are ", SomeNames(drained_nodes_));
+      if (round.users.empty() && !standing_.drained().empty())
+        return absl::StrCat("waits for a device: drained are ", SomeNames(standing_.drained()));
       return absl::StrCat("waits for a device: all are in use by ", SomeNames(round.users));
     }
     if (usable < waiting.least) {
@@ -194,7 +187,7 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::s
 
 // Whether there are devices that the job may use beside those that it was given.
 bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string>& given,
-                               const Round& round) {
+                               const ClusterRound& round) {
   if (job.restarts() > 0) return true;
   std::set<std::string> devices(job.spec().constraints().devices().begin(),
                                 job.spec().constraints().devices().end());

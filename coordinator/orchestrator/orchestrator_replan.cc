@@ -32,7 +32,7 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
   }
   const std::vector<std::string> own(active->second.devices.begin(), active->second.devices.end());
   ASSIGN_OR_RETURN(growth.own, Locate(own));
-  const Round round = LookAround();
+  const ClusterRound round = LookAround(cluster_.Nodes(Time()));
   std::vector<std::string> free = UsableDevices();
   const std::set<std::string> named(spec.constraints().devices().begin(), spec.constraints().devices().end());
   std::erase_if(free, [&](const std::string& device) {
