@@ -178,7 +178,7 @@ TEST_CASE("activations of as few first layers as fit live in host memory, and of
     room.memory -= Bytes{1};
     if (layers < 6) CHECK(WithFewestHomed(little, plan).units[0].homed_layers == (layers + 1) % 6);
   }
-  plan.units[0].activations_home = ActivationsHome::kDevice;
+  plan.units[0].KeepActivationsOnDevice();
   CHECK(WithFewestHomed(problem, plan) == plan);
 }
 

@@ -39,8 +39,7 @@ void ShardParameters(const ModelConfig& model, Plan& plan) {
   plan.shards_optimizer = true;
   for (Unit& unit : plan.units) {
     unit.optimizer_weight = 1;
-    unit.activations_home = ActivationsHome::kDevice;
-    unit.homed_layers = 0;
+    unit.KeepActivationsOnDevice();
     unit.window_layers = std::min(kWindows, LayersOf(unit, model));
     unit.layers_home = unit.window_layers > 0 ? LayersHome::kPeers : LayersHome::kHost;
   }

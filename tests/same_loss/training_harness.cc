@@ -243,8 +243,7 @@ Plan GoAhead(Plan plan) {
   plan.shards_optimizer = false;
   for (Unit& unit : plan.units) {
     unit.window_layers = 0;
-    unit.activations_home = ActivationsHome::kDevice;
-    unit.homed_layers = 0;
+    unit.KeepActivationsOnDevice();
   }
   plan.post_validation = true;
   return plan;

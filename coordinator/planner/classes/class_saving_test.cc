@@ -100,7 +100,7 @@ TEST_CASE("the plan that is taken stores of as few layers as fit, and is predict
       Plan less = chosen->plan;
       const int homed = unit.homed_layers == 0 ? layers : unit.homed_layers;
       less.units[u].homed_layers = homed - 1;
-      if (homed == 1) less.units[u].activations_home = ActivationsHome::kDevice;
+      if (homed == 1) less.units[u].KeepActivationsOnDevice();
       CHECK_FALSE(FitsMemory(problem, less));
     }
   }

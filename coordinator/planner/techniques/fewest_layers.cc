@@ -124,7 +124,7 @@ Plan WithFewestRecomputed(const PlanningProblem& problem, Plan plan) {
 Plan WithFewestHomed(const PlanningProblem& problem, Plan plan) {
   const auto store_of = [&](Unit& unit, int layers) {
     const int all = LayersOf(unit, problem.shape.model);
-    if (layers == 0 && all > 0) unit.activations_home = ActivationsHome::kDevice;
+    if (layers == 0 && all > 0) return unit.KeepActivationsOnDevice();
     unit.homed_layers = layers == all ? 0 : layers;
   };
   return WithFewest(

@@ -373,11 +373,7 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
                      rows.Saves(plan), ")"));
   }
   const auto stores = [](const Unit& unit) { return unit.activations_home == ActivationsHome::kHost; };
-  const TechniqueUse homes = use_of(stores,
-                                    [](Unit& unit) {
-                                      unit.activations_home = ActivationsHome::kDevice;
-                                      unit.homed_layers = 0;
-                                    },
+  const TechniqueUse homes = use_of(stores, [](Unit& unit) { unit.KeepActivationsOnDevice(); },
                                     {InstructionKind::kFetch, InstructionKind::kStore});
   if (!homes.ranks.empty()) {
     const std::string some = SomeLayers(plan, problem.shape.model, stores, &Unit::homed_layers);

@@ -107,6 +107,11 @@ struct Unit {
   // In host memory, of how many of its layers, its first ones, with what is before them: these are away the longest.
   // 0, or as many as it has: of all blocks.
   int homed_layers = 0;
+  // Of all its blocks.
+  void KeepActivationsOnDevice() {
+    activations_home = ActivationsHome::kDevice;
+    homed_layers = 0;
+  }
   // In a plan with post-validation, how many forwards at most it makes ahead of the norms of all (GoingAhead). What it sends
   // of others waits for these, so that more are not always better. -1: as many as may.
   int forwards_ahead = -1;

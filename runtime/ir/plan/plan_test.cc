@@ -131,11 +131,10 @@ TEST_CASE("a plan is described in one line") {
   CHECK_THAT(Describe(rows), Catch::Contains("blocks 0-5 recomputing all but attention of 3 layers activ"));
   rows.units[1].homed_layers = 2;
   CHECK_THAT(Describe(rows), Catch::Contains(" of 3 layers activations of 2 layers on the host] x 2"));
-  rows.units[1].homed_layers = 0;
   rows.units[1].recomputed_layers = 0;
   rows.units[1].sequence_parallel = false;
   rows.units[1].recompute = Recompute::kNone;
-  rows.units[1].activations_home = ActivationsHome::kDevice;
+  rows.units[1].KeepActivationsOnDevice();
   rows.units[1].exchange_parts = 2;
   CHECK(Describe(rows) ==
         "2 routes, micro-batch 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 | [b/0+b/1 in 2 parts blocks "
