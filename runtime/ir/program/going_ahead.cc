@@ -33,8 +33,8 @@ std::vector<Forward> FirstForwards(const Plan& plan, UnitId unit) {
 
 }  // namespace
 
-GoingAhead::GoingAhead(const Plan& plan) : forwards_(plan.units.size()) {
-  if (!plan.post_validation) return;
+GoingAhead::GoingAhead(const Plan& plan, Purpose purpose) : forwards_(plan.units.size()) {
+  if (!plan.post_validation || purpose == Purpose::kEvaluate) return;
   std::vector<std::vector<Forward>> firsts;
   for (UnitId unit = 0; unit < static_cast<int>(plan.units.size()); ++unit) {
     firsts.push_back(FirstForwards(plan, unit));

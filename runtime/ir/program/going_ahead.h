@@ -18,8 +18,8 @@ namespace medley {
 // are made behind them.
 class GoingAhead {
  public:
-  // `plan` is valid. Without post-validation nothing goes ahead.
-  explicit GoingAhead(const Plan& plan);
+  // `plan` is valid. Without post-validation nothing goes ahead, and in an evaluation nothing does.
+  explicit GoingAhead(const Plan& plan, Purpose purpose = Purpose::kTrain);
 
   // How many of the unit's forwards, its first ones.
   int ForwardsOf(UnitId unit) const { return forwards_[unit]; }

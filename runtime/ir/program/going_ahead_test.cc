@@ -114,6 +114,7 @@ TEST_CASE("of four stages under 1F1B each begins the next step with its warm-up 
   planned.plan.routes = {{.units = {0, 1, 2, 3}, .micro_batches = 8, .micro_batch_sequences = 1}};
   const GoingAhead going(planned.plan);
   for (int u = 0; u < 4; ++u) CHECK(going.ForwardsOf(u) == 4 - u);
+  CHECK(GoingAhead(planned.plan, Purpose::kEvaluate).ForwardsOf(0) == 0);
   planned.plan.units[1].forwards_ahead = 2;
   for (int u = 0; u < 4; ++u)
     CHECK(GoingAhead(planned.plan).ForwardsOf(u) == std::min(4 - u, u == 0 ? 4 : 2));

@@ -1,6 +1,7 @@
 #include "runtime/ir/program/step_writer.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "runtime/ir/model/block_sizes.h"
@@ -45,6 +46,23 @@ StepWriter::StepWriter(const Plan& plan, Rank rank, const TrainingShape& shape, 
     first_content_.push_back(contents_);
     contents_ += visit.micro_batches;
   }
+}
+
+void StepWriter::TakeSlices() {
+  const auto begin_with = [&](const std::vector<GradientSlice>& slices) {
+    for (const GradientSlice& slice : slices) {
+      if (slice.first_segment != kTiedSegment) slice_begins_.push_back({slice.completed_by, slice.on_peers});
+    }
+  };
+  program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
+  begin_with(program_.slices);
+  if (ShareKeys(unit_, shape_.model)) {
+    for (const Rank rank : RanksOf(plan_, program_.unit)) {
+      if (rank != program_.rank) begin_with(SlicesOf(plan_, rank, shape_.model));
+    }
+  }
+  std::sort(slice_begins_.begin(), slice_begins_.end(), std::greater<>());
+  slice_begins_.erase(std::unique(slice_begins_.begin(), slice_begins_.end()), slice_begins_.end());
 }
 
 Operand StepWriter::Use(BufferKind kind, int i) const {

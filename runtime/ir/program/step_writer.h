@@ -1,5 +1,7 @@
 #pragma once
+#include <compare>
 #include <optional>
+#include <vector>
 
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/layer_windows.h"
@@ -26,6 +28,9 @@ class StepWriter {
 
   bool recomputes() const { return unit_.recompute != Recompute::kNone; }
   bool windows_here() const { return unit_.has_windows(); }
+  // Whether each layer of a backward is a piece of its own. What the weights' gradients need would have to be made, or
+  // fetched, a second time: they come with the inputs' then.
+  bool backwards_by_layer() const { return recomputes() || windows_here(); }
   // Whether a layer's gradients have windows.
   bool HasWindow(BlockId block) const { return windows_here() && shape_.model.is_layer(block); }
   // Calls visit(block) for each layer of the unit.
@@ -38,8 +43,24 @@ class StepWriter {
     }
   }
 
+  // Gives the program its slices.
+  void TakeSlices();
+  // The blocks with which slices begin, where passes are cut; descending. They are those of all ranks of the unit, which go
+  // through passes together: ranks that share a key-value head have slices that others have not.
+  struct SliceBegin {
+    BlockId block;
+    bool on_peers = false;
+    friend auto operator<=>(const SliceBegin&, const SliceBegin&) = default;
+  };
+  const std::vector<SliceBegin>& slice_begins() const { return slice_begins_; }
+
   // The visit at hand, an index into the program's.
   void Enter(int visit) { visit_ = visit; }
+  // That of `pass`; its micro-batch.
+  int Enter(const UnitOp& pass) {
+    Enter(pass.visit);
+    return pass.micro_batch;
+  }
   int visit() const { return visit_; }
   const Visit& at() const { return program_.visits[visit_]; }
   const BlockRange& chunk() const { return unit_.chunks[at().chunk]; }
@@ -92,6 +113,7 @@ class StepWriter {
   const RankPlace place_;
   const Unit& unit_;
   StepProgram program_;
+  std::vector<SliceBegin> slice_begins_;
   int visit_ = 0;
   absl::InlinedVector<int, 1> first_content_;  // of each visit
   int contents_ = 0;
