@@ -1,5 +1,5 @@
 #pragma once
-#include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,12 +8,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/transport/transport.h"
-#include "runtime/device/queue_timer.h"
 #include "runtime/device/rank_group.h"
 #include "runtime/engine/exec/activity_board.h"
+#include "runtime/engine/exec/device_order.h"
+#include "runtime/engine/exec/device_passes.h"
+#include "runtime/engine/exec/instruction_peers.h"
 #include "runtime/engine/exec/stall_watch.h"
 #include "runtime/engine/exec/step_exchange.h"
+#include "runtime/engine/exec/step_programs.h"
 #include "runtime/engine/exec/step_streams.h"
+#include "runtime/engine/exec/update_decision.h"
 #include "runtime/engine/exec/window_source.h"
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/job/loss_scale.h"
@@ -103,10 +107,10 @@ class StepExecutor {
   Transport& transport() { return transport_; }
 
   // Of a step between others.
-  const StepProgram& program() const { return train_program_; }
+  const StepProgram& program() const { return programs_.train(); }
   Rank rank() const { return options_.rank; }
   // With which the next step is computed.
-  const LossScale& loss_scale() const { return loss_scale_; }
+  const LossScale& loss_scale() const { return decision_.loss_scale(); }
   const Plan& plan() const { return options_.plan; }
   bool wishes_to_finish() const { return options_.wishes_to_finish && options_.wishes_to_finish(); }
 
@@ -118,50 +122,30 @@ class StepExecutor {
     int64_t data_step;
     absl::Time started_at;
   };
+  // One instruction.
   absl::Status Run(const Pass& pass, int index, MeasuredTime& time);
+  // The same, on the board while it runs; a wait that was too long says on whom.
+  absl::Status RunWatched(const Pass& pass, int index, MeasuredTime& time);
   // Submits work for the device, behind what it waits for, between two marks of the timer.
   absl::Status Compute(const Pass& pass, int index);
   absl::Status Submit(const Pass& pass, const Instruction& instruction);
+  absl::Status Update(const Instruction& instruction);
   // A message or a reduction. `when_ready`: what it needs of this rank is there.
   absl::Status Exchange(const Pass& pass, int index, const std::function<void()>& when_ready);
-  // When the device has done what `instruction` waits for; empty: it waits for nothing that the device does.
-  std::optional<Fence> DoneBefore(const Pass& pass, const Instruction& instruction) const;
-  ModelShard::PassBuffers BuffersOf(const Instruction& pass) const;
-  // What the ranks of the unit have received becomes what all of them have.
-  absl::Status Gather(const Instruction& instruction);
+  // Copies of a layer between its home and its window, or of what a micro-batch keeps.
+  absl::Status Copy(const Instruction& instruction, const std::function<void()>& when_ready);
+  absl::Status ReduceScalars(const Pass& pass, const Instruction& instruction,
+                             const std::function<void()>& when_ready);
   // Tells the board that the instruction which is being computed waits for the unit's other ranks, or not any
   // more.
   void SetWaitsForUnit(bool waits);
-  // Ranks that `instruction` cannot end without.
-  std::vector<int> PeersOf(const Instruction& instruction) const;
-  // The same, on the board while it runs; a wait that was too long says on whom.
-  absl::Status RunWatched(const Pass& pass, int index, MeasuredTime& time);
-  // Blocks until the device has done what was submitted.
-  absl::Status Finish();
   // Blocks until the device has the parameters that the program gathered, if it did.
   absl::Status TakeParameters(const StepProgram& program);
-  // The times of what the device did, as it has them.
-  absl::Status ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times);
-  absl::Status LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step);
-  absl::Status ReduceScalars(const Pass& pass, const Instruction& instruction,
-                             const std::function<void()>& when_ready);
-  // What the step's update is, decided once by all ranks from the same bits; none: the step is skipped.
-  // InvalidArgument: see TrainStep.
-  absl::StatusOr<std::optional<ModelShard::Update>> DecideUpdate();
-  // The step's, if nothing is clipped.
-  ModelShard::Update UnclippedUpdate() const;
-  // Whether this rank makes forwards of the next step ahead of the norms.
-  bool goes_ahead() const { return train_program_.buffers.goes_ahead; }
-  const StepProgram& ProgramOf(StepEnds ends);
-  absl::Status Update(const Instruction& instruction);
-  // Copies of a layer between its home and its window, or of what a micro-batch keeps.
-  absl::Status Copy(const Pass& pass, int index, const std::function<void()>& when_ready);
   // Whether the unit's layers live in host memory.
-  bool windows_of_layers() const { return train_program_.buffers.windows > 0; }
+  bool windows_of_layers() const { return program().buffers.windows > 0; }
   // Before the first program.
   absl::Status Open();
   std::unique_ptr<RankGroup> MakeUnitGroup();
-  int BeginMark() const { return 2 * static_cast<int>(submitted_.size()); }
   StepRun RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step);
   absl::Time Deadline() const;
   absl::Status Sum(absl::Span<double> values, absl::Time deadline);
@@ -169,21 +153,15 @@ class StepExecutor {
   const Options options_;
   ModelShard& shard_;
   Transport& transport_;
-  WindowSource& windows_;
-  const StepProgram train_program_, evaluate_program_;
-  const StepProgram gathers_alone_;
-  // Training steps with other ends: by whether they begin and go ahead; the first one, which does not gather.
-  std::array<std::optional<StepProgram>, 4> train_programs_;
+  StepPrograms programs_;
   const std::vector<int> all_ranks_, unit_ranks_;
-  std::vector<SegmentId> segments_on_device_;
+  const InstructionPeers peers_;
   StepExchange exchange_;
   std::unique_ptr<RankGroup> group_;  // the unit's ranks; null: it has one, or nothing has run yet
   const Instruction* computing_ = nullptr;
-  std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
-  Fence begun_;                           // by the device, of the program at hand
-  std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work
-  std::vector<MessageArrival> arrivals_;  // by instruction, of receives and collectives of slices
-  int newest_fetch_ = -1;                 // of parameters, that the compute stream has come to
+  DeviceOrder order_;
+  DevicePasses passes_;
+  bool open_ = false;
   int64_t step_ = 0;
   absl::Duration longest_step_;
   // What kReduceScalars sums over ranks. Written by one stream at a time, as the program orders it.
@@ -196,14 +174,10 @@ class StepExecutor {
     double norm() const;
   };
   Scalars scalars_;
-  LossScale loss_scale_;
-  std::optional<ModelShard::Update> update_;  // of this step; none: it is skipped
-  bool skipped_ = false;                      // the last step
-  bool clipped_ = false;                      // likewise
-  bool goes_ahead_ = false;                   // this step; of all ranks those that have something to make
-  bool went_ahead_ = false;                   // what the last step made ahead holds
-  bool owes_gathers_ = false;                 // owners alone have what the last step updated
-  int skipped_in_a_row_ = 0;                  // that no loss scale answers for
+  UpdateDecision decision_;
+  bool goes_ahead_ = false;    // this step; of all ranks those that have something to make
+  bool went_ahead_ = false;    // what the last step made ahead holds
+  bool owes_gathers_ = false;  // owners alone have what the last step updated
   const std::shared_ptr<ActivityBoard> board_ = std::make_shared<ActivityBoard>();
   std::unique_ptr<StallWatch> watch_;  // null: nobody is warned
 };
