@@ -1,6 +1,11 @@
 #include "coordinator/store/backup.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
+#include <initializer_list>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/database.h"
@@ -12,6 +17,21 @@
 namespace medley {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// A directory is its service's user's: what root has put there would be nobody's else to open.
+absl::Status GiveToOwner(const std::string& directory, std::initializer_list<std::string> files) {
+  struct stat owned = {};
+  if (geteuid() != 0 || stat(directory.c_str(), &owned) != 0) return absl::OkStatus();
+  for (const std::string& file : files) {
+    if (chown(file.c_str(), owned.st_uid, owned.st_gid) != 0)
+      return absl::UnavailableError(absl::StrCat(file, " cannot be given to the owner of ", directory));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 // By a connection of its own, which reads one moment's state while others write.
 absl::Status Store::BackUp(const std::string& file) {
@@ -32,6 +52,7 @@ absl::Status RestoreStore(const std::string& file, const std::string& directory)
     return absl::FailedPreconditionError(absl::StrCat(file, " is not there, or is no file"));
   ASSIGN_OR_RETURN(const std::unique_ptr<DirectoryLock> lock,
                    DirectoryLock::Acquire(directory, "medley.lock"));
+  RETURN_IF_ERROR(GiveToOwner(directory, {directory + "/medley.lock"}));
   const std::string target = directory + "/medley.db", partial = target + ".restored";
   // What another database of that name left beside it would be taken for this one's newest changes.
   for (const char* rest : {"", "-wal", "-shm", "-journal"}) {
@@ -48,7 +69,8 @@ absl::Status RestoreStore(const std::string& file, const std::string& directory)
     // What was spent or revoked since would be good again.
     RETURN_IF_ERROR(ForgetJoinTokens(*database));
     // What was last written stands in the file itself when the other name is given to it.
-    return database->Run("PRAGMA journal_mode = DELETE");
+    RETURN_IF_ERROR(database->Run("PRAGMA journal_mode = DELETE"));
+    return GiveToOwner(directory, {partial});
   };
   const absl::Status whole = check();
   if (whole.ok()) fs::rename(partial, target, error);

@@ -1,5 +1,8 @@
 #include "coordinator/store/backup.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -60,6 +63,24 @@ TEST_CASE(
   const auto store = Store::Open(restored);
   REQUIRE(store.ok());
   CHECK((*store)->ListJoinTokens()->empty());
+}
+
+// Who is not root restores into what is its own.
+TEST_CASE("what is restored belongs to the owner of the directory, also where root restores it") {
+  const TemporaryDirectory directory, elsewhere;
+  const std::string file = elsewhere.path() + "/backup.db", target = elsewhere.path() + "/state";
+  REQUIRE(OpenStore(directory)->BackUp(file).ok());
+  std::filesystem::create_directory(target);
+  const uid_t owner = geteuid() == 0 ? 54321 : geteuid();
+  if (geteuid() == 0) REQUIRE(chown(target.c_str(), owner, 54322) == 0);
+  REQUIRE(RestoreStore(file, target).ok());
+  for (const char* name : {"/medley.db", "/medley.lock"}) {
+    CAPTURE(name);
+    struct stat made = {};
+    REQUIRE(stat((target + name).c_str(), &made) == 0);
+    CHECK(made.st_uid == owner);
+    CHECK((geteuid() != 0 || made.st_gid == 54322));
+  }
 }
 
 TEST_CASE("a store is not restored over another, nor one that is damaged or another's") {
