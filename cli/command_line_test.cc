@@ -821,6 +821,16 @@ TEST_CASE("a time limit of planning goes to the coordinator, which says when it 
   CHECK(Ask(coordinator, {"plan", SpecFile(), "--time-limit", "0"}).code == 2);
 }
 
+TEST_CASE("a backup is its owner's alone to read, as what the coordinator has is an admin's to ask for") {
+  FakeCoordinator coordinator;
+  const std::string file = TemporaryFile("backup.db");
+  std::filesystem::remove(file);
+  CHECK(Ask(coordinator, {"backup", file}).code == 0);
+  CHECK(std::filesystem::file_size(file) == std::string("a store").size());
+  CHECK(std::filesystem::status(file).permissions() ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
 TEST_CASE("what plans, measures or copies ends when it has ended, or by a timeout that was asked for") {
   FakeCoordinator coordinator;
   coordinator.status = {grpc::StatusCode::FAILED_PRECONDITION, "not here"};

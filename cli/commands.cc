@@ -100,13 +100,17 @@ absl::Status RunBackup(const Connection& connection, const std::string& file) {
   RETURN_IF_ERROR(CheckOutputFile("FILE", file));
   const std::string partial = file + ".partial";
   std::ofstream out(partial, std::ios::binary | std::ios::trunc);
+  // All that was ever submitted is in it, which admins alone may ask for. A file system without modes has none to set.
+  std::error_code error;
+  std::filesystem::permissions(
+      partial, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
+  error.clear();
   int64_t bytes = 0;
   absl::Status status = Connect(connection).BackUp([&](const std::string& part) {
     bytes += static_cast<int64_t>(part.size());
     return static_cast<bool>(out.write(part.data(), static_cast<std::streamsize>(part.size())));
   });
   out.close();
-  std::error_code error;
   if (!out) status = absl::UnavailableError(absl::StrCat("cannot write ", partial));
   if (status.ok()) std::filesystem::rename(partial, file, error);
   if (error) status = absl::UnavailableError(absl::StrCat("cannot write ", file, ": ", error.message()));

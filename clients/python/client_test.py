@@ -225,6 +225,7 @@ class PlainTest(ClientTest):
         file = pathlib.Path(self.running.path("backup.db"))
         size = self.client.back_up(file)
         self.assertEqual((file.stat().st_size, file.read_bytes()[:15]), (size, b"SQLite format 3"))
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
         with self.assert_raises(medley.InvalidArgument, "backup.db is there already"):
             self.client.back_up(file)
         self.assertIn(job.id.encode(), file.read_bytes())

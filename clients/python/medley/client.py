@@ -265,14 +265,15 @@ class Client:
         self._connection.ask("RevokeJoinToken", wire.RevokeJoinTokenRequest(token_id=token_id), wire.RevokeJoinTokenResponse)
 
     def back_up(self, file: str | os.PathLike[str]) -> int:
-        """Writes the coordinator's store, while it goes on, to a file that is not there yet, for `medley-coordinator --restore`. Its
-        size in bytes. InvalidArgument: the file is there. OSError: it cannot be written."""
+        """Writes the coordinator's store, while it goes on, to a file of mode 0600 that is not there yet, for `medley-coordinator
+        --restore`. Its size in bytes. InvalidArgument: the file is there. OSError: it cannot be written."""
         path = os.fspath(file)
         if os.path.exists(path):
             raise InvalidArgument(f"{path} is there already; a backup is not written over another file")
         partial = path + ".partial"
         try:
-            with open(partial, "wb") as out:
+            # All that was ever submitted is in it, which admins alone may ask for.
+            with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
                 for part in self._connection.listen("BackUp", wire.BackUpRequest(), wire.BackUpPart, self._patience):
                     out.write(part.bytes)
                 size = out.tell()
