@@ -159,6 +159,8 @@ BROKEN = [
      "its certificate is of ['medley:agent'], agent"),
     (pods.strange_identities, "cert-manager", lambda d: get(d, *AGENT_CERTIFICATE)["spec"]["subject"].update(organizations=["medley"]),
      "its certificate is of ['medley'], *"),
+    (pods.strange_identities, "cert-manager", lambda d: get(d, *AGENT_CERTIFICATE)["spec"].pop("dnsNames"),
+     "its certificate is not for the host agent"),
     (pods.strange_identities, "cert-manager", lambda d: get(d, "Certificate", "coordinator")["spec"]["usages"].pop(),
      "its certificate is for"),
 ]

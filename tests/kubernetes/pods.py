@@ -142,7 +142,7 @@ def futile_budgets(documents):
 
 
 def strange_identities(documents):
-    """Daemons whose role or name is not the one that their certificate says, and files of it that their Secret has not, or not there."""
+    """Daemons whose role, name or host is not the one that their certificate says, and files of it that their Secret has not, or not there."""
     made = {one["spec"]["secretName"]: one["spec"] for one in of_kind(documents, "Certificate")}
     found = []
     for document in of_kind(documents, *CONTROLLERS):
@@ -159,6 +159,9 @@ def strange_identities(documents):
         name = {"coordinator": "coordinator", "agent": "*"}[role]
         if secret and (secret["subject"]["organizations"], secret["commonName"]) != (["medley:" + role], name):
             found.append("%s: its certificate is of %s, %s" % (title(document), secret["subject"]["organizations"], secret["commonName"]))
+        # Prometheus and browsers look at hosts alone.
+        if secret and role not in secret.get("dnsNames", []):
+            found.append("%s: its certificate is not for the host %s" % (title(document), role))
         if secret and not {"server auth", "client auth"} <= set(secret["usages"]):
             found.append("%s: its certificate is for %s" % (title(document), secret["usages"]))
     return found
