@@ -22,14 +22,21 @@ class HelpTest(packages.PackagesTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.commands = {}
-        listed = cls.medley("--help").split("\nSubcommands:\n")[1]
-        for name in re.findall(r"^  (\S+)", listed, re.MULTILINE):
-            cls.commands[name] = cls.options_in(cls.medley(name, "--help"))
+        cls.nested = {}  # "certs issue"
+        for name in cls.names_in(cls.medley("--help")):
+            said = cls.medley(name, "--help")
+            cls.commands[name] = cls.options_in(said)
+            for below in cls.names_in(said):
+                cls.nested["%s %s" % (name, below)] = cls.options_in(cls.medley(name, below, "--help"))
         cls.common = cls.options_in(cls.medley("--help"))
 
     @classmethod
     def medley(cls, *arguments):
         return subprocess.check_output([os.path.join(cls.root, "usr/bin/medley"), *arguments], text=True)
+
+    @staticmethod
+    def names_in(text):
+        return re.findall(r"^  (\S+)", text.partition("\nSubcommands:\n")[2], re.MULTILINE)
 
     @staticmethod
     def options_in(text):
@@ -40,6 +47,7 @@ class HelpTest(packages.PackagesTest):
         self.assertGreater(len(self.commands), 20)
         self.assertLessEqual({"--watch", "--set", "-h", "--help"}, self.commands["submit"])
         self.assertLessEqual({"--coordinator", "--output", "--timeout"}, self.common)
+        self.assertLessEqual({"--authority", "--role", "--host"}, self.nested["certs issue"])
 
     def test_bash_completes_every_command_and_option(self):
         def offered(*words):
@@ -81,8 +89,8 @@ class HelpTest(packages.PackagesTest):
 
     def test_manual_pages_have_every_command_option_and_field(self):
         page = self.manual("medley")
-        for name, options in self.commands.items():
-            section = re.search(r'(?ms)^\.SS "medley %s\b.*?(?=^\.S[SH] )' % re.escape(name.replace("-", "\\-")), page)[0]
+        for name, options in {**self.commands, **self.nested}.items():
+            section = re.search(r'(?ms)^\.SS "medley %s \[OPTIONS\].*?(?=^\.S[SH] )' % re.escape(name.replace("-", "\\-")), page)[0]
             entries = re.findall(r"(?m)^\\fB(\S+).*\\fR$|^\\fB(\S+)\\fR$", section.replace("\\-", "-"))
             named = {option for entry in entries for option in "".join(entry).split(",") if option.startswith("-")}
             self.assertEqual(named, options - {"-h", "--help"}, name)

@@ -3,7 +3,7 @@
 
 A line of the template that is one of these is replaced:
   @options@          the options that MEDLEY has for all commands, by its --help
-  @commands@         each of its commands, by the --help of that
+  @commands@         each of its commands, and theirs, by the --help of that
   @fields MESSAGE@   the fields of a message in FOLDER's proto files, with their comments
 and @NAME@ within a line, by VALUE. So nothing that a page lists can be older than the programs.
 """
@@ -53,10 +53,11 @@ def options(program):
     return [line for name, what in help_of(program)["Options"] for line in entry(name, what)]
 
 
-def commands(program):
+def commands(program, *above):
+    """Each command below `above`, and below that its own."""
     lines = []
-    for name, _ in help_of(program)["Subcommands"]:
-        said = help_of(program, name)
+    for name, _ in help_of(program, *above)["Subcommands"]:
+        said = help_of(program, *above, name)
         before = [line.strip() for line in said[None] if line.strip()]
         usage = next(line[len("Usage: "):] for line in before if line.startswith("Usage: "))
         lines += ['.SS "%s"' % escaped(usage).replace('"', '""')]
@@ -65,6 +66,8 @@ def commands(program):
             for option, what in said.get(section, []):
                 if option != "-h,--help":
                     lines += entry(option, what)
+        if "Subcommands" in said:
+            lines += commands(program, *above, name)
     return lines
 
 
