@@ -12,6 +12,7 @@
 #include "coordinator/store/directory_lock.h"
 #include "coordinator/store/schema.h"
 #include "coordinator/store/store.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -41,9 +42,15 @@ absl::Status Store::BackUp(const std::string& file) {
 }
 
 absl::Status Store::Check() {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Database> reader,
-                   Database::Open(directory_ + "/medley.db", Bytes{0}));
-  return CheckSchema(*reader);
+  const auto check = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Database> reader,
+                     Database::Open(directory_ + "/medley.db", Bytes{0}));
+    return CheckSchema(*reader);
+  };
+  const absl::Status whole = check();
+  const MutexLock lock(mutex_);
+  failed_checks_ += whole.ok() ? 0 : 1;
+  return whole;
 }
 
 absl::Status RestoreStore(const std::string& file, const std::string& directory) {

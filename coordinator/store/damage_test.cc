@@ -56,7 +56,9 @@ TEST_CASE("a file that is damaged while it is open is found out at the next look
   const auto store = OpenStore(directory);
   CHECK(store->Check().ok());
   Overwrite(directory.path() + "/medley.db", 4096, std::string(16 * 4096, '\x55'));
+  CHECK(store->Failures() == 0);
   CHECK(absl::IsDataLoss(store->Check()));
+  CHECK(store->Failures() == 1);
   absl::Notification found;
   const PeriodicCheck check(*store, absl::Milliseconds(1), [&](const absl::Status& status) {
     if (absl::IsDataLoss(status) && !found.HasBeenNotified()) found.Notify();
@@ -331,6 +333,9 @@ TEST_CASE("a full store says so, keeps what it has, and goes on once there is ro
     const auto store = OpenStore(directory, {.max_size = KiB(400)});
     const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
     const std::vector<v1::LogLine> lines(10, Line(std::string(1000, 'x')));
+    // What is the caller's fault is not the file's.
+    CHECK_FALSE(store->GetJob("nobody-7").ok());
+    CHECK(store->Failures() == 0);
     absl::Status status;
     while (status.ok()) {
       REQUIRE(kept < 1000);
@@ -339,6 +344,7 @@ TEST_CASE("a full store says so, keeps what it has, and goes on once there is ro
     }
     REQUIRE(absl::IsResourceExhausted(status));
     CHECK_THAT(std::string(status.message()), Catch::Contains(directory.File("medley.db")));
+    CHECK(store->Failures() == 1);
     CHECK(kept > 100);
     CHECK(store->ListLogs(job, 10'000)->size() == kept);
   }

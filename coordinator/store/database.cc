@@ -44,6 +44,11 @@ absl::StatusCode CodeOf(int sqlite_code, int system_error) {
   }
 }
 
+bool IsOfTheFile(absl::StatusCode kind) {
+  return kind == absl::StatusCode::kResourceExhausted || kind == absl::StatusCode::kDataLoss ||
+         kind == absl::StatusCode::kFailedPrecondition || kind == absl::StatusCode::kUnavailable;
+}
+
 }  // namespace
 
 Statement::Statement(Statement&& other) noexcept
@@ -125,12 +130,13 @@ absl::StatusOr<Statement> Database::Prepare(const char* sql) {
   return Statement(*this, statement);
 }
 
-absl::Status Database::Failure(int code) const {
+absl::Status Database::Failure(int code) {
   // Null if there was no memory for a connection.
   const int system_error = connection_ == nullptr ? 0 : sqlite3_system_errno(connection_);
   const char* words = connection_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(connection_);
-  return absl::Status(CodeOf(code, system_error),
-                      absl::StrCat(path_, ": ", words, " (SQLite code ", code, ")"));
+  const absl::StatusCode kind = CodeOf(code, system_error);
+  if (IsOfTheFile(kind)) ++failures_;
+  return absl::Status(kind, absl::StrCat(path_, ": ", words, " (SQLite code ", code, ")"));
 }
 
 absl::StatusOr<Transaction> Transaction::Begin(Database& database) {

@@ -97,14 +97,18 @@ class Database {
 
   const std::string& path() const { return path_; }
 
+  // How many statements ended with ResourceExhausted, DataLoss, FailedPrecondition or Unavailable: the file's fault, not the caller's.
+  uint64_t failures() const { return failures_; }
+
  private:
   friend class Statement;
   Database(std::string path, sqlite3* connection) : path_(std::move(path)), connection_(connection) {}
   absl::StatusOr<Statement> Prepare(const char* sql);
-  absl::Status Failure(int code) const;
+  absl::Status Failure(int code);
 
   std::string path_;
   sqlite3* connection_;
+  uint64_t failures_ = 0;
 };
 
 // All or nothing: what was written since Begin is undone unless Commit returned OK. After that it is on disk.

@@ -72,6 +72,11 @@ std::map<std::string, DurationHistogram> Store::Durations() {
   return durations_;
 }
 
+uint64_t Store::Failures() {
+  const MutexLock lock(mutex_);
+  return database_->failures() + failed_checks_;
+}
+
 absl::Status Store::NoteEnds() {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   // So that counting reads nothing else.

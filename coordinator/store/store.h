@@ -149,6 +149,8 @@ class Store {
   absl::StatusOr<std::map<v1::JobState, int64_t>> CountEndedJobs();
   // How long the calls took so far, by their names, waiting for each other included.
   std::map<std::string, DurationHistogram> Durations();
+  // How often its file failed calls: full, gone, read-only or damaged, also where Check found it damaged.
+  uint64_t Failures();
   // Where it is, as it was given.
   const std::string& directory() const { return directory_; }
   // Writes the store as it is now to a file, which must not be there yet; others go on meanwhile. Unavailable: it cannot be written.
@@ -230,6 +232,7 @@ class Store {
   Mutex mutex_;
   const std::unique_ptr<Database> database_ ABSL_PT_GUARDED_BY(mutex_);
   std::map<std::string, DurationHistogram> durations_ ABSL_GUARDED_BY(mutex_);
+  uint64_t failed_checks_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace medley

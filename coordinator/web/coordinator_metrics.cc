@@ -225,10 +225,14 @@ void AddLeaseFigures(int held, int expiring, uint64_t lost, OpenMetrics& metrics
                  static_cast<double>(lost));
 }
 
-void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, OpenMetrics& metrics) {
+void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, uint64_t failures,
+                     OpenMetrics& metrics) {
   metrics.Family("medley_store_operation_duration_seconds", Type::kHistogram,
                  "How long the store's calls took, those that write until the disk has it.");
   for (const auto& [operation, calls] : durations) metrics.AddHistogram({{"operation", operation}}, calls);
+  metrics.Single("medley_store_failures", OpenMetrics::Type::kCounter,
+                 "How often the store's file failed calls: full, gone, read-only or damaged.",
+                 static_cast<double>(failures));
 }
 
 void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics) {

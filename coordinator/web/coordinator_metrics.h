@@ -30,7 +30,8 @@ void AddNodeFigures(const std::vector<v1::Node>& nodes, OpenMetrics& metrics);
 void AddLeaseFigures(int held, int expiring, uint64_t lost, OpenMetrics& metrics);
 
 // Of the store's calls, by name.
-void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, OpenMetrics& metrics);
+void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, uint64_t failures,
+                     OpenMetrics& metrics);
 
 // Of the newest traced step of each job that runs: what devices did with it, and what went between them since the attempt began.
 void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics);

@@ -150,7 +150,7 @@ TEST_CASE("leases and the store's calls have their figures") {
   AddLeaseFigures(5, 2, 7, metrics);
   DurationHistogram calls;
   calls.Add(0.3);
-  AddStoreFigures({{"UpdateJob", calls}}, metrics);
+  AddStoreFigures({{"UpdateJob", calls}}, 3, metrics);
   const std::string text = metrics.Text();
   CHECK(Value(text, "medley_leases{state=\"held\"}") == 5);
   CHECK(Value(text, "medley_leases{state=\"expiring\"}") == 2);
@@ -158,6 +158,7 @@ TEST_CASE("leases and the store's calls have their figures") {
   CHECK(Value(text, "medley_store_operation_duration_seconds_bucket{operation=\"UpdateJob\",le=\"0.5\"}") ==
         1);
   CHECK(Value(text, "medley_store_operation_duration_seconds_sum{operation=\"UpdateJob\"}") == 0.3);
+  CHECK(Value(text, "medley_store_failures_total") == 3);
 }
 
 TEST_CASE("devices are counted by kind and use, and traced steps by device and link") {

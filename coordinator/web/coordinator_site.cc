@@ -53,7 +53,7 @@ void CoordinatorSite::AddFigures(OpenMetrics& metrics) {
   AddNodeFigures(orchestrator_.Nodes(), metrics);
   const Orchestrator::Leases leases = orchestrator_.CountLeases();
   AddLeaseFigures(leases.held, leases.expiring, leases.lost, metrics);
-  AddStoreFigures(store_.Durations(), metrics);
+  AddStoreFigures(store_.Durations(), store_.Failures(), metrics);
   const double now_seconds = UnixSecondsNeverBack();
   const absl::StatusOr<JobsToCount> jobs = LookAtJobs(now_seconds);
   // 0 where the disk does not answer, which is what the figure is for.
