@@ -3,7 +3,7 @@
 # libraries they need, into one folder that runs on a machine without our packages: copy it there and call bundle/bin/medley, or
 # bundle/run-gpu-checks for everything that wants a GPU. CUDA's own libraries and the driver are not copied; they belong to
 # that machine.
-#   deploy/gpu-bundle.sh [FOLDER]      default: .medley/bundle; beside it FOLDER.tar.gz
+#   deploy/gpu-bundle.sh [FOLDER]      default: .medley/bundle; beside it FOLDER.tar.gz. An earlier bundle there is replaced
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 usage="usage: deploy/gpu-bundle.sh [FOLDER]    default: .medley/bundle; beside it FOLDER.tar.gz"
@@ -12,6 +12,11 @@ case ${1:-} in
   -*) echo "$usage" >&2; exit 2 ;;
 esac
 bundle=${1:-$root/.medley/bundle}
+# What is there is removed below. A bundle that was cut short has its mark already.
+if [ -e "$bundle" ] && [ ! -e "$bundle/.medley-bundle" ] && [ ! -e "$bundle/run-gpu-checks" ] && [ -n "$(ls -A -- "$bundle")" ]; then
+  echo "gpu-bundle.sh: $bundle is there already, and is no bundle of ours that may be replaced" >&2
+  exit 2
+fi
 mkdir -p "$bundle"
 bundle=$(cd "$bundle" && pwd)
 cd "$root"
@@ -25,6 +30,7 @@ for program in "${programs[@]}"; do targets+=("//${program%/*}:${program##*/}");
 bazel build --noshow_progress "${targets[@]}"
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib/ucx" "$bundle/libexec"
+: > "$bundle/.medley-bundle"
 for program in "${programs[@]}"; do
   install -m 755 "bazel-bin/$program" "$bundle/libexec/"
   ldd "bazel-bin/$program"

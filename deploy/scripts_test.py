@@ -47,6 +47,16 @@ class ScriptsTest(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                 self.assertIn(wanted, done.stderr)
 
+    def test_no_folder_but_a_bundle_is_replaced_by_one(self):
+        folder = os.path.join(self.folder, "my work")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "thesis"), "w") as file:
+            file.write("kept")
+        done = self.run_script("gpu-bundle.sh", folder)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn(folder + " is there already", done.stderr)
+        self.assertEqual(os.listdir(folder), ["thesis"])
+
 
 if __name__ == "__main__":
     unittest.main()
