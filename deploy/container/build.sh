@@ -28,7 +28,7 @@ done
 names=(cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker)
 files=()
 if [ -z "$programs" ]; then
-  cd "$root" && bazel build --ui_event_filters=-info //:medley
+  (cd "$root" && bazel build --ui_event_filters=-info //:medley)
   for name in "${names[@]}"; do files+=("$root/bazel-bin/$name"); done
 else
   for name in "${names[@]}"; do files+=("$programs/${name##*/}"); done
