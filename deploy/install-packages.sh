@@ -12,7 +12,7 @@ done
 missing=()
 while read -r package; do
   [ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")
-done < <(cat -- "$here/apt-packages.txt" "$@" | sed 's/#.*//;s/[[:space:]]//g' | grep -v '^$')
+done < <(sed 's/#.*//;s/[[:space:]]//g' -- "$here/apt-packages.txt" "$@" | grep -v '^$')
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 as_root=()
