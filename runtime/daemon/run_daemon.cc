@@ -108,7 +108,7 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
   if (const absl::Status read = Read(daemon, daemon.config); !read.ok())
     return Say(daemon, read, kWrongConfiguration);
   if (const absl::Status filled = daemon.fill_defaults(daemon.config); !filled.ok())
-    return Say(daemon, filled, absl::IsInvalidArgument(filled) ? kWrongConfiguration : kFailed);
+    return Say(daemon, filled, checks || absl::IsInvalidArgument(filled) ? kWrongConfiguration : kFailed);
   if (shows) std::fputs(WriteYaml(*daemon.config).c_str(), stdout);
   if (checks) std::puts("the configuration is in order");
   if (shows || checks) return 0;

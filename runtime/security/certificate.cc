@@ -214,14 +214,13 @@ absl::StatusOr<Certificate> CheckTls(const v1::TlsConfig& tls) {
   const BioHandle text = ReadBio(chain);
   if (X509_check_private_key(NextCertificate(*text).get(), key.get()) != 1)
     return refuse("key", tls.key(), absl::StrCat("is not the key of ", tls.certificate()));
-  if (absl::Now() > found->valid_until)
-    return refuse(
-        "certificate", tls.certificate(),
-        absl::StrCat("was in force until ", absl::FormatTime(found->valid_until, absl::UTCTimeZone())));
-  if (absl::Now() < found->valid_from)
-    return refuse(
-        "certificate", tls.certificate(),
-        absl::StrCat("is not in force before ", absl::FormatTime(found->valid_from, absl::UTCTimeZone())));
+  // Another time, by the clock or by a new file, another answer.
+  const auto not_now = [&](const char* words, absl::Time time) {
+    return absl::FailedPreconditionError(absl::StrCat("tls.certificate: ", tls.certificate(), words,
+                                                      absl::FormatTime(time, absl::UTCTimeZone())));
+  };
+  if (absl::Now() > found->valid_until) return not_now(" was in force until ", found->valid_until);
+  if (absl::Now() < found->valid_from) return not_now(" is not in force before ", found->valid_from);
   const std::string why = WhyNotTrusted(chain, authorities);
   if (!why.empty())
     return refuse("certificate", tls.certificate(),

@@ -112,6 +112,9 @@ TEST_CASE("what cannot be shown is refused, and the file is named") {
   const v1::TlsConfig late = certificates.Issue("late", {.name = "late"}, absl::Minutes(-1));
   CHECK_THAT(WhyNot(late),
              Catch::StartsWith("tls.certificate: " + late.certificate() + " was in force until 20"));
+  // A service that ends with this is started again: its clock may not be set yet, or another certificate come.
+  CHECK(absl::IsFailedPrecondition(CheckTls(late).status()));
+  CHECK(absl::IsInvalidArgument(CheckTls(tls).status()));
 }
 
 TEST_CASE("an authority's key must be its own") {

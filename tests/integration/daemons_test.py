@@ -1,5 +1,6 @@
 """Both daemons behave as a service manager and an operator expect: options, variables, signals, and what they say of themselves."""
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,6 +42,15 @@ class DaemonsTest(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertRegex(done.stderr, r'^%s: .*%s.yaml:\d+: log_level: .*"loud".*\n$' % (name, name))
                 self.assertFalse(os.path.exists(os.path.join(self.directory, "state")))
+
+    def test_what_may_be_mended_from_outside_is_no_wrong_configuration_unless_it_is_checked(self):
+        """An agent without its worker: a service manager tries again what ends with 1."""
+        alone = shutil.copy(program("medley-agent"), self.directory)
+        for options, status in (([], 1), (["--check-config"], 2)):
+            done = subprocess.run([alone, "--config", self.configuration("medley-agent"), *options], capture_output=True, text=True,
+                                  timeout=120)
+            self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+            self.assertIn("medley-worker belongs beside medley-agent", done.stderr)
 
     def test_what_is_wrong_with_options_and_variables_is_said_once(self):
         for name in CONFIGURATIONS:
