@@ -176,12 +176,12 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
       RETURN_IF_ERROR(CompleteReal(device, *backend, field));
     }
     const std::string objection = backend->objection(DecodeDevice(device));
-    if (!device.has_memory_bytes()) {
-      // A device that is not there has none, and that is what to say.
-      return absl::InvalidArgumentError(
-          objection.empty() ? absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB")
-                            : absl::StrCat(field, ": ", objection));
-    }
+    // One that is not there has no memory either; and its driver may come, as after a start of the machine.
+    if (!objection.empty() && !emulated && backend->nature != nullptr &&
+        backend->nature(DecodeDevice(device)).kind.empty())
+      return absl::FailedPreconditionError(absl::StrCat(field, ": ", objection));
+    if (!device.has_memory_bytes() && objection.empty())
+      return absl::InvalidArgumentError(absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB"));
     RETURN_IF_ERROR(CheckHostHolds(device, field));
     if (!objection.empty()) return absl::InvalidArgumentError(absl::StrCat(field, ": ", objection));
   }

@@ -198,7 +198,8 @@ TEST_CASE("of a device that is not there it is said that it is not, and not that
   device.set_backend("cuda");
   device.set_variant("12345");
   const auto devices = CompleteDevices({device}, AllBackends());
-  REQUIRE(absl::IsInvalidArgument(devices.status()));
+  // Its driver may be loaded later: a service manager starts again what ends with this.
+  REQUIRE(absl::IsFailedPrecondition(devices.status()));
   CHECK_THAT(std::string(devices.status().message()),
              Catch::StartsWith("devices[0] (cuda0): ") && !Catch::Contains("memory_bytes"));
 }
