@@ -229,8 +229,7 @@ bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed) {
     unit.order.clear();
     unit.paces.clear();
     unit.layers_home = home;
-    unit.activations_home = ActivationsHome::kDevice;
-    unit.homed_layers = 0;
+    unit.KeepActivationsOnDevice();
     if (stay && random() % 2 == 0) HomeActivations(unit, model, random);
     const int layers = LayersOf(unit, model);
     unit.window_layers =
