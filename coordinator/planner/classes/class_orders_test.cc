@@ -118,5 +118,23 @@ TEST_CASE("units that several routes share are chosen where they are faster") {
   CHECK(chosen >= 3);
 }
 
+TEST_CASE("stages that would wait for gradients make those of weights meanwhile") {
+  // 40 micro-batches on their way through 20 stages of a second forward, one for the gradient of the input and one for the weights'.
+  PlanningProblem problem = Alike(20, 20, 40);
+  problem.constraints.max_routes = 1;
+  problem.constraints.synthesised_orders = true;
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  INFO(found->orders);
+  CHECK(found->named_step_seconds == Approx((40 + 19) * 3));
+  // No stage can do without its own work and the forwards that lead to it.
+  CHECK(found->step_seconds >= 40 * 3 + 19);
+  CHECK(found->step_seconds < 40 * 3 + 19 * 2);
+  CHECK(found->busy_seconds == Approx(40 * 3));
+  const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
+  REQUIRE(whole.ok());
+  CHECK(*whole == Approx(found->step_seconds));
+}
+
 }  // namespace
 }  // namespace medley

@@ -81,4 +81,28 @@ PlanningProblem ManyDevices(uint64_t seed, int devices) {
   return problem;
 }
 
+PlanningProblem Alike(int devices, int layers, int batch) {
+  PlanningProblem problem = ManyDevices(1, devices);
+  problem.shape.model.layers = layers;
+  problem.shape.global_batch_sequences = batch;
+  problem.micro_batch_sizes = {1};
+  problem.constraints.saves_memory = false;
+  std::vector<int> ends(devices, 0), hosts;
+  for (int d = 0; d < devices; ++d) {
+    DeviceCost& device = problem.devices[d];
+    device.kind = "alike";
+    device.host = d;
+    device.room.memory = GiB(1);
+    device.shares.clear();
+    device.times = {{{}, {1, 2, 1}, {}}};
+    device.update_seconds_per_parameter = 0;
+    device.network_cards = 0;
+    hosts.push_back(d);
+  }
+  problem.links = DeviceLinks(ends, hosts, 1);
+  const LinkModel link = LinkModel::Line(0, 1e15);
+  problem.links.SetBetweenHosts(0, 0, {link, link});
+  return problem;
+}
+
 }  // namespace medley

@@ -9,4 +9,7 @@ namespace medley {
 // and with even shares, links fast within hosts and slower between them, times and messages comparable.
 PlanningProblem ManyDevices(uint64_t seed, int devices);
 
+// Alike devices that are hosts of their own; a layer takes a second forward and two backward, all else nothing.
+PlanningProblem Alike(int devices, int layers, int batch);
+
 }  // namespace medley
