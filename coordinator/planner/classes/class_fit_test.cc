@@ -1,9 +1,8 @@
 #include "coordinator/planner/classes/class_fit.h"
 
 #include <catch2/catch.hpp>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "coordinator/planner/classes/many_devices.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/memory.h"
@@ -11,32 +10,17 @@
 namespace medley {
 namespace {
 
-// Hosts of two devices, all alike, each of which has room for three quarters of the model, most of which are parameters of layers.
+// Each device has room for three quarters of the model.
 PlanningProblem ThreeQuarters(int hosts) {
-  PlanningProblem problem;
-  problem.shape.model = {
-      .layers = 8, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 64, .context = 16};
-  problem.shape.sequence = 16;
-  problem.shape.global_batch_sequences = 4096;
-  problem.micro_batch_sizes = {1};
+  PlanningProblem problem = HostsOfTwo(2 * hosts, 8);
   Plan alone;
   alone.units.push_back({{"h0/0"}, {{0, problem.shape.model.blocks()}}});
   alone.routes.push_back({{0}, 4096, 1});
   const Bytes whole = MemoryOfRank(alone, 0, problem.shape).total();
-  std::vector<int> ends, numbers;
-  for (int d = 0; d < 2 * hosts; ++d) {
-    DeviceCost& device = problem.devices.emplace_back();
-    device.name = absl::StrCat("h", d / 2, "/", d % 2);
-    device.kind = "alike";
-    device.processor = d;
-    device.host = d / 2;
+  for (DeviceCost& device : problem.devices) {
     device.room.memory = {whole.value / 4 * 3};
     device.price_per_hour = 1;
-    device.times = {{{}, {1, 2, 1}, {}}};
-    ends.push_back(0);
-    numbers.push_back(d / 2);
   }
-  problem.links = DeviceLinks(ends, numbers, 1);
   return problem;
 }
 

@@ -5,10 +5,10 @@
 #include <catch2/catch.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/class_fit.h"
+#include "coordinator/planner/classes/many_devices.h"
 #include "runtime/base/bytes.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/memory.h"
@@ -21,27 +21,13 @@ using Catch::Contains;
 constexpr int64_t kLayerElements = 12 * 64 * 64 + 13 * 64;
 constexpr int64_t kElementBytes = 16;  // with its gradient and both moments
 
-// Devices of two a host, all alike, with little memory.
+void SetMemory(Bytes memory, PlanningProblem& problem) {
+  for (DeviceCost& device : problem.devices) device.room.memory = memory;
+}
+
 PlanningProblem TooSmall(int devices, int layers) {
-  PlanningProblem problem;
-  problem.shape.model = {
-      .layers = layers, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 64, .context = 16};
-  problem.shape.sequence = 16;
-  problem.shape.global_batch_sequences = 4096;
-  problem.micro_batch_sizes = {1};
-  std::vector<int> ends, numbers;
-  for (int d = 0; d < devices; ++d) {
-    DeviceCost& device = problem.devices.emplace_back();
-    device.name = absl::StrCat("h", d / 2, "/", d % 2);
-    device.kind = "alike";
-    device.processor = d;
-    device.host = d / 2;
-    device.room.memory = KiB(100);
-    device.times = {{{}, {1, 2, 1}, {}}};
-    ends.push_back(0);
-    numbers.push_back(d / 2);
-  }
-  problem.links = DeviceLinks(ends, numbers, 1);
+  PlanningProblem problem = HostsOfTwo(devices, layers);
+  SetMemory(KiB(100), problem);
   return problem;
 }
 
@@ -50,10 +36,6 @@ PlanningProblem OfOneStage() {
   PlanningProblem problem = TooSmall(20, 8);
   problem.constraints.max_stages = 1;
   return problem;
-}
-
-void SetMemory(Bytes memory, PlanningProblem& problem) {
-  for (DeviceCost& device : problem.devices) device.room.memory = memory;
 }
 
 // As the program has it that one device runs by itself.

@@ -105,4 +105,25 @@ PlanningProblem Alike(int devices, int layers, int batch) {
   return problem;
 }
 
+PlanningProblem HostsOfTwo(int devices, int layers) {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = layers, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 64, .context = 16};
+  problem.shape.sequence = 16;
+  problem.shape.global_batch_sequences = 4096;
+  problem.micro_batch_sizes = {1};
+  std::vector<int> ends(devices, 0), hosts;
+  for (int d = 0; d < devices; ++d) {
+    DeviceCost& device = problem.devices.emplace_back();
+    device.name = absl::StrCat("h", d / 2, "/", d % 2);
+    device.kind = "alike";
+    device.processor = d;
+    device.host = d / 2;
+    device.times = {{{}, {1, 2, 1}, {}}};
+    hosts.push_back(d / 2);
+  }
+  problem.links = DeviceLinks(ends, hosts, 1);
+  return problem;
+}
+
 }  // namespace medley
