@@ -94,12 +94,10 @@ struct BothWays {
 };
 
 TEST_CASE("ranks that do the same are simulated once for all, with the times that each has") {
-  int compared = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const ManyTimes many(seed, /*copies=*/3, /*cards=*/0);
     INFO("seed " << seed << ", " << Describe(many.plan));
     const auto [whole, some] = BothWays(many.problem, many.plan);
-    ++compared;
     const std::set<Rank> simulated(some.stand_ins.begin(), some.stand_ins.end());
     // One copy, or two where one of them answers for norms of what all hold.
     CHECK(simulated.size() <= 2 * static_cast<size_t>(many.devices_once));
@@ -119,11 +117,9 @@ TEST_CASE("ranks that do the same are simulated once for all, with the times tha
       }
     }
   }
-  CHECK(compared > 60);
 }
 
 TEST_CASE("messages of those that are not simulated take their part of what they share") {
-  int compared = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
     const ManyTimes many(seed, /*copies=*/4, /*cards=*/1);
     INFO("seed " << seed << ", " << Describe(many.plan));
@@ -141,10 +137,8 @@ TEST_CASE("messages of those that are not simulated take their part of what they
     for (LinkCost& link : problem.links.each())
       link = {LinkModel::Line(0.02, 300), LinkModel::Line(0.01, 2000)};
     const auto [whole, some] = BothWays(problem, many.plan);
-    ++compared;
     CHECK(some.step_seconds == Approx(whole.step_seconds).epsilon(0.02));
   }
-  CHECK(compared > 30);
 }
 
 TEST_CASE("sums over more than are chosen for one by one are nearly as they would be") {
