@@ -209,7 +209,7 @@ int StepTasks::SliceTask(Rank rank, const Instruction& instruction) {
     // Of the holders' parts each is summed by itself.
     task = JointTask(keys_.OfSlice(steps_before_, slice.first_segment, CostOf(rank).member));
   } else {
-    const auto [part, is_new] = part_task_.try_emplace({time, slice.first_segment, slice.holders},
+    const auto [part, is_new] = part_task_.try_emplace({time, slice.first_segment, slice.turn, slice.holders},
                                                        static_cast<int>(graph_.tasks.size()));
     if (is_new) graph_.Add();
     task = part->second;

@@ -121,7 +121,7 @@ class StepTasks {
   std::vector<OfInstruction> tasks_of_instruction_;
   std::vector<int> joint_task_;  // by key; -1: none yet
   // Of slices that are parts (-1), and of parameters, by how often they have been gathered before.
-  std::map<std::tuple<int, SegmentId, std::vector<Rank>>, int> part_task_;
+  std::map<std::tuple<int, SegmentId, int, std::vector<Rank>>, int> part_task_;
   std::vector<std::vector<Meeting>> meetings_;  // of each unit
   std::vector<Progress> progress_;              // of each rank
 };

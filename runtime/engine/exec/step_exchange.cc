@@ -157,7 +157,8 @@ void StepExchange::FindBuckets(Part part, std::vector<Mirrored>& mirrored) {
       continue;
     }
     const Stream stream = StreamOf(part, i);
-    const Slice memory = MemoryOf(part, i);
+    const Slice memory =
+        stream == Stream::kCollective ? MirroredOf(part, i, bucket->first_element) : MemoryOf(part, i);
     size_t at = mirrored.size();
     if (stream != Stream::kCollective) at = of_windows.emplace(memory.offset_bytes, at).first->second;
     if (at == mirrored.size()) mirrored.push_back({memory, stream, {}});
@@ -195,6 +196,23 @@ DeviceGroup* StepExchange::GroupOf(int slice) const {
 Slice StepExchange::MemoryOf(Part part, int slice) const {
   const GradientSlice& of = program_.slices[slice];
   return shard_.arena().Segments(part, of.first_segment, of.end_segment);
+}
+
+Slice StepExchange::MirroredOf(Part part, int first_slice, int64_t& first_element) const {
+  const Slice memory = MemoryOf(part, first_slice);
+  first_element = 0;
+  if (!IsPart(first_slice)) return memory;
+  int64_t first = memory.elements, end = 0;
+  const SegmentId segment = program_.slices[first_slice].first_segment;
+  for (size_t s = first_slice; s < program_.slices.size() && program_.slices[s].first_segment == segment;
+       ++s) {
+    for (const ArenaRuns& runs : program_.slices[s].runs) {
+      first = std::min(first, runs.first);
+      end = std::max(end, runs.first + (runs.repeats - 1) * runs.stride + runs.count);
+    }
+  }
+  first_element = first;
+  return memory.Sub(first, end - first);
 }
 
 GroupExchangeOf StepExchange::ExchangeOf(Part part, int slice) const {
@@ -310,7 +328,8 @@ absl::Status StepExchange::RunPart(const Instruction& instruction, Collectives& 
                                    absl::Time deadline) {
   const int slice = instruction.slice;
   const GradientSlice& part = program_.slices[slice];
-  float* const all = reinterpret_cast<float*>(collectives.buckets[slice]->mirror->bytes().data());
+  const Bucket& bucket = *collectives.buckets[slice];
+  float* const all = reinterpret_cast<float*>(bucket.mirror->bytes().data()) - bucket.first_element;
   std::vector<float>& values = part_values_[static_cast<int>(instruction.stream)];
   values.assign(part.elements, 0.0f);
   // Calls visit(where it lies, where it goes, how many) for each piece that lies in one place.

@@ -80,6 +80,7 @@ class StepExchange {
   struct Bucket {
     std::shared_ptr<PinnedMirror> mirror;
     int first_slice = 0, last_slice = 0;
+    int64_t first_element = 0;  // of the bucket's segments that the mirror has
   };
   // Memory that is to have a mirror, for the buckets that share it.
   struct Mirrored {
@@ -123,6 +124,9 @@ class StepExchange {
   // Their copies, and lanes, if the host has memory for all of them; where it reaches the device's memory, that is it.
   absl::Status OpenMirrors(const std::vector<Mirrored>& mirrored, bool host_reaches);
   Slice MemoryOf(Part part, int slice) const;
+  // From the first element on of its segments to the last one that slices of the bucket that begins with `slice` have; which
+  // the first one is.
+  Slice MirroredOf(Part part, int slice, int64_t& first_element) const;
   // What a group of the slice's holders does with it.
   GroupExchangeOf ExchangeOf(Part part, int slice) const;
   // Null: its gradients are summed on the hosts.

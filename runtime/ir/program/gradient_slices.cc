@@ -96,6 +96,17 @@ std::vector<double> SharesOfOptimizer(const Plan& plan, const std::vector<Rank>&
   return shares;
 }
 
+// Buckets of a segment each, from the last to the first. Of these ranks of one unit sum keys and values alone, which lie
+// side by side in a layer: where the hosts sum they take no more than that from the device.
+std::vector<std::pair<SegmentId, SegmentId>> EachSegment(const ModelConfig& config, SegmentId first_segment,
+                                                         SegmentId end_segment) {
+  std::vector<std::pair<SegmentId, SegmentId>> buckets;
+  for (int segment = end_segment - 1; segment >= first_segment; --segment) {
+    if (IsLayer(config, segment)) buckets.push_back({segment, segment + 1});
+  }
+  return buckets;
+}
+
 }  // namespace
 
 ElementRange OwnedRange(const GradientSlice& slice, Rank rank) {
@@ -157,8 +168,10 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   }
   std::vector<GradientSlice> slices;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
-    if (run->units.size() < 2 && !shares_keys) continue;
-    for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
+    const bool alone = run->units.size() < 2;
+    if (alone && !shares_keys) continue;
+    for (const auto& [first, end] : alone ? EachSegment(config, run->first_segment, run->end_segment)
+                                          : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
       GradientSlice slice{.first_segment = first, .end_segment = end};
       slice.completed_by = CompletedBy(config, unit.chunks, first);
       slice.sums_on_hosts = run->sums_on_hosts;
@@ -172,6 +185,7 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
         continue;
       }
       for (GradientPart& part : PartsOf(plan, config, run->units, rank, first, end)) {
+        slice.turn = part.holders == slice.holders ? slice.turn + 1 : 0;
         slice.elements = part.elements;
         slice.holders = std::move(part.holders);
         slice.runs = std::move(part.runs);

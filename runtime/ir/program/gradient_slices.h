@@ -32,6 +32,7 @@ struct GradientSlice {
   // their hosts; whether this rank's live in host memory; and whether the slice is of one layer that lives with its
   // holders, which is gathered and scattered by itself.
   bool sums_on_hosts = false, in_host_memory = false, on_peers = false;
+  int turn = 0;  // among slices of one bucket with the same holders: of what is cut and of what is not
   BlockId completed_by = 0;  // the unit's block whose weights' gradient is the last to add to it
 
   bool Has(SegmentId segment) const { return first_segment <= segment && segment < end_segment; }

@@ -133,8 +133,8 @@ class ProgramMachine {
           if (other.kind != one.kind) return false;
           const GradientSlice& same = programs_[holder].slices[other.slice];
           return same.first_segment == slice.first_segment && same.end_segment == slice.end_segment &&
-                 same.elements == slice.elements && same.holders == slice.holders &&
-                 same.shares == slice.shares;
+                 same.elements == slice.elements && same.turn == slice.turn &&
+                 same.holders == slice.holders && same.shares == slice.shares;
         });
         if (!add(holder, i)) return {};
       }
