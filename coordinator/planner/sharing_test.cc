@@ -109,6 +109,28 @@ TEST_CASE("shares by speed are whole heads, columns and rows, none empty, near t
   }
 }
 
+TEST_CASE("more ranks than key-value heads share these by speed, among those that share one") {
+  const ModelConfig config = {.layers = 2,
+                              .hidden = 64,
+                              .heads = 16,
+                              .feed_forward = 120,
+                              .vocabulary = 60,
+                              .context = 8,
+                              .family = ModelFamily::kLlama,
+                              .key_value_heads = 2,
+                              .head_size = 4};
+  const std::vector<ModelShare> shares = SharesBySpeed(config, {3, 1, 1, 1});
+  const std::vector<IndexRange> heads = {{0, 6}, {6, 8}, {8, 12}, {12, 16}},
+                                columns = {{0, 60}, {60, 80}, {80, 100}, {100, 120}};
+  for (int member = 0; member < 4; ++member) {
+    CAPTURE(member);
+    CHECK(shares[member].query_heads == heads[member]);
+    CHECK(shares[member].key_value_heads == IndexRange{});
+    CHECK(shares[member].feed_forward == columns[member]);
+    CHECK(AttendAlike(config, heads[member]));
+  }
+}
+
 TEST_CASE("units are of one host, of devices alike as far as there are") {
   const PlanningProblem problem = LargeModel({{"a", "b", "a", "b", "a"}, {"b", "a"}, {"a"}});
   const std::vector<SharedUnit> units = UnitsOfDegree(problem, 2, Sharing::kBySpeed);

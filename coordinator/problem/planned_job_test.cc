@@ -345,8 +345,7 @@ TEST_CASE("what a pinned unit of several devices cannot be is refused by field, 
   TrainingSpec one_head = spec;
   one_head.shape.model.heads = 1;
   const auto heads = PlanJob(one_head, PinnedUnit({}), NodeOfTwo(one_head, {}, 1), Comparison::kNone);
-  CHECK(heads.status().message() ==
-        "plan: units[0].devices: 2; the model has 1 key-value heads, so at most 1");
+  CHECK(heads.status().message() == "plan: units[0].devices: 2; the model has 1 heads, so at most 1");
   Cluster small = cluster;
   small.nodes[0].devices[1].description.memory_limit = MiB(1);
   CHECK_THAT(std::string(PlanJob(spec, PinnedUnit({}), small, Comparison::kNone).status().message()),

@@ -258,7 +258,7 @@ TEST_CASE("a pinned plan is held against the batch and the model") {
   CHECK(DecodeJobSpec(wide, "a", std::nullopt).ok());
   wide.mutable_plan()->mutable_units(0)->add_devices("e/cpu0");
   CHECK(DecodeJobSpec(wide, "a", std::nullopt).status().message() ==
-        "plan.units[0].devices: 5; the model has 4 key-value heads, so at most 4");
+        "plan.units[0].devices: 5; the model has 4 heads, so at most 4");
 }
 
 TEST_CASE("each route of a pinned plan may have a micro-batch size of its own") {

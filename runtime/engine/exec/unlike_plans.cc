@@ -47,6 +47,8 @@ std::vector<ModelConfig> ModelsToShare() {
 
 std::vector<NamedPlan> UnlikePlans(const ModelConfig& model) {
   const int end = model.blocks();
+  // Of a Llama, ranks that share a key-value head.
+  const int many = model.key_value_head_count() < model.heads ? 6 : 5;
   return {
       {"one rank", PlanOf({{.chunks = {{0, end}}}}, {1}, {RouteOf({0}, 6)})},
       {"three unlike ranks", PlanOf({{.chunks = {{0, end}}, .shares = kOfThree}}, {3}, {RouteOf({0}, 6)})},
@@ -76,6 +78,10 @@ std::vector<NamedPlan> UnlikePlans(const ModelConfig& model) {
       {"ranges of unlike units",
        PlanOf({{.chunks = {{0, 1}, {3, end}}, .shares = kOfTwo}, {.chunks = {{1, 3}}, .shares = kOfThree}},
               {2, 3}, {RouteOf({0, 1, 0}, 6)})},
+      {"many ranks that shard the optimizer alone",
+       Sharded(PlanOf({{.chunks = {{0, end}}, .optimizer_weight = 0}}, {many}, {RouteOf({0}, 6)}))},
+      {"many ranks beside two", PlanOf({{.chunks = {{0, end}}}, {.chunks = {{0, end}}, .shares = kOfTwo}},
+                                       {many, 2}, {RouteOf({0}, 2), RouteOf({1}, 4)})},
   };
 }
 

@@ -21,7 +21,7 @@ struct NamedPlan {
 };
 
 // Of a model of ModelsToShare and kUnlikeBatch sequences; the first has one rank. Some shard the optimizer.
-inline constexpr int kUnlikeBatch = 6, kUnlikePlans = 8;
+inline constexpr int kUnlikeBatch = 6, kUnlikePlans = 10;
 std::vector<NamedPlan> UnlikePlans(const ModelConfig& model);
 
 // Of an element of a whole segment; no two of a segment have the same.

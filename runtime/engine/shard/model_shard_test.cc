@@ -396,7 +396,7 @@ TEST_CASE("ranks that share a model count each element of its gradient once in t
       options.share = shares[member];
       const ParameterLayout layout = LayoutOf(LocalModel(shape.model, shares[member]), options.chunks);
       options.optimizer = WholeOptimizer(layout);
-      options.optimizer->norms = NormRunsOf(layout, member);
+      options.optimizer->norms = NormRunsOf(layout, {.uncut = member == 0});
     }
     const std::unique_ptr<ModelShard> shard = *ModelShard::Create(device, options);
     CHECK(device.queue->allocated() ==
