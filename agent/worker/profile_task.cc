@@ -149,9 +149,15 @@ absl::StatusOr<ModelConfig> DecodeSharedModel(const v1::ModelShare& share, const
     return absl::InvalidArgumentError(
         absl::StrCat("profile.share.", field, ": ", has, ", must be 1 to ", most, ", what the model has"));
   }
+  const IndexRange query_heads = {0, static_cast<int>(share.query_heads())};
+  if (by_queries && !AttendAlike(model, query_heads)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("profile.share.query_heads: ", share.query_heads(), ", must be up to ",
+                     model.heads / model.key_value_head_count(), ", of one key-value head, or a multiple"));
+  }
   const auto first = [](uint32_t count) { return IndexRange{0, static_cast<int>(count)}; };
   return LocalModel(model, {first(share.key_value_heads()), first(share.feed_forward()),
-                            first(share.vocabulary()), first(share.query_heads())});
+                            first(share.vocabulary()), query_heads});
 }
 
 }  // namespace

@@ -205,8 +205,8 @@ Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request
       more = true;
       const AttemptEnd end =
           ProfileMissing(request, what, what.micro_batch_sizes, ": nothing fits with one device a unit");
-      if (absl::IsResourceExhausted(end.status)) {
-        progress_(absl::StrCat(what.device, " has no room for that share: ", end.status.message()));
+      if (MayPassOver(end.status)) {
+        progress_(absl::StrCat(what.device, " is not planned with that share: ", end.status.message()));
         continue;
       }
       if (!end.status.ok()) return {.end = end};

@@ -240,10 +240,11 @@ bool OptimizerSharding::Exceeds(int unit, const std::vector<int>& weights,
   return false;
 }
 
-// Whether one of the holders of everything that is shared has a weight.
+// Whether one of the holders of everything that units share has a weight.
 bool OptimizerSharding::Carried(const std::vector<int>& weights) const {
   for (const std::vector<SharedSlice>& shared : slices_) {
     for (const SharedSlice& slice : shared) {
+      if (unit_of_[slice.holders.front()] == unit_of_[slice.holders.back()]) continue;  // carried in any case
       if (std::none_of(slice.holders.begin(), slice.holders.end(),
                        [&](Rank holder) { return weights[unit_of_[holder]] > 0; }))
         return false;
