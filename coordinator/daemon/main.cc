@@ -10,6 +10,7 @@
 #include "coordinator/rpc/registry_service.h"
 #include "coordinator/store/backup.h"
 #include "coordinator/store/periodic_check.h"
+#include "coordinator/store/scheduled_backups.h"
 #include "coordinator/store/store.h"
 #include "coordinator/web/coordinator_site.h"
 #include "proto/medley/v1/config.pb.h"
@@ -39,6 +40,11 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (config.most_waiting_jobs() == 0) config.set_most_waiting_jobs(10'000);
   if (config.message_protection() == v1::MESSAGE_PROTECTION_UNSPECIFIED)
     config.set_message_protection(v1::MESSAGE_PROTECTION_NONE);
+  if (config.has_backup()) {
+    v1::BackupConfig& backup = *config.mutable_backup();
+    if (!backup.has_every_hours()) backup.set_every_hours(24);
+    if (!backup.has_keep()) backup.set_keep(7);
+  }
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
   if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
   RETURN_IF_ERROR(CheckServer(ServerOptionsOf(config)));
@@ -48,6 +54,20 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
 bool IsAlive(const std::vector<v1::Node>& nodes, const std::string& name) {
   return std::any_of(nodes.begin(), nodes.end(),
                      [&](const v1::Node& node) { return node.alive() && node.name() == name; });
+}
+
+std::unique_ptr<ScheduledBackups> StartBackups(const v1::BackupConfig& config, Store& store) {
+  return std::make_unique<ScheduledBackups>(
+      store,
+      BackupSchedule{.directory = config.directory(),
+                     .every = absl::Hours(config.every_hours()),
+                     .keep = static_cast<int>(config.keep())},
+      [](const absl::StatusOr<std::string>& file) {
+        if (file.ok())
+          LogInfo(absl::StrCat("backed the store up to ", *file));
+        else
+          LogError(absl::StrCat("backup: ", file.status().message(), "; it is tried again within the hour"));
+      });
 }
 
 absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
@@ -71,6 +91,8 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
       LogError(absl::StrCat(found.message(),
                             "; `medley backup` what can be read, and restore a backup from before"));
   });
+  const std::unique_ptr<ScheduledBackups> backups =
+      config.has_backup() ? StartBackups(config.backup(), *store) : nullptr;
   Audit audit(*store);
   Joining joining(
       *store, {.join = config.has_join() ? std::optional(config.join()) : std::nullopt,
@@ -92,7 +114,7 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
     RETURN_IF_ERROR(Annotate(WriteFileAtomically(config.address_file(), address + "\n"), "address_file"));
   }
   WebApi api(*running.server, options.refused);
-  CoordinatorSite site(*orchestrator, *store, figures, api, options.tls);
+  CoordinatorSite site(*orchestrator, *store, figures, api, options.tls, backups.get());
   ASSIGN_OR_RETURN(const std::unique_ptr<WebServer> web,
                    StartWeb(config.http_address(), config.http_address_file(), options.tls,
                             [&](const WebRequest& request) { return site.Answer(request); }));

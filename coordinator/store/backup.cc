@@ -1,8 +1,10 @@
 #include "coordinator/store/backup.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <initializer_list>
 #include <string>
@@ -12,6 +14,8 @@
 #include "coordinator/store/directory_lock.h"
 #include "coordinator/store/schema.h"
 #include "coordinator/store/store.h"
+#include "runtime/base/files/atomic_file.h"
+#include "runtime/base/files/file_error.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 
@@ -36,6 +40,10 @@ absl::Status GiveToOwner(const std::string& directory, std::initializer_list<std
 
 // By a connection of its own, which reads one moment's state while others write.
 absl::Status Store::BackUp(const std::string& file) {
+  // SQLite would let everybody read it whom the process's umask lets.
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerAlone);
+  if (descriptor < 0) return FileError(errno, "create", file);
+  close(descriptor);
   ASSIGN_OR_RETURN(const std::unique_ptr<Database> reader,
                    Database::Open(directory_ + "/medley.db", Bytes{0}));
   return reader->Run("VACUUM INTO ?", file);

@@ -153,7 +153,8 @@ class Store {
   uint64_t Failures();
   // Where it is, as it was given.
   const std::string& directory() const { return directory_; }
-  // Writes the store as it is now to a file, which must not be there yet; others go on meanwhile. Unavailable: it cannot be written.
+  // Writes the store as it is now to a file, which must not be there yet and which its owner alone may read; others go on meanwhile. After
+  // an error what was written so far is the caller's to remove. Errors, too: those of FileError.
   absl::Status BackUp(const std::string& file);
   // Reads the whole file to see that it is whole; others go on meanwhile. DataLoss: it is damaged.
   absl::Status Check();

@@ -235,6 +235,15 @@ void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, 
                  static_cast<double>(failures));
 }
 
+void AddBackupFigures(std::optional<absl::Time> newest, absl::Duration every, OpenMetrics& metrics) {
+  metrics.Single(
+      "medley_store_newest_backup_timestamp_seconds", Type::kGauge,
+      "When the coordinator's newest backup of its store was made, in Unix time; 0: there is none.",
+      newest.has_value() ? static_cast<double>(absl::ToUnixSeconds(*newest)) : 0);
+  metrics.Single("medley_store_backup_interval_seconds", Type::kGauge,
+                 "From one such backup to the next, as is configured.", absl::ToDoubleSeconds(every));
+}
+
 void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics) {
   metrics.Family("medley_device_busy_ratio", Type::kGauge,
                  "The part of the newest traced step in which a device computes.");

@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "proto/medley/v1/coordinator.pb.h"
 #include "runtime/base/duration_histogram.h"
 #include "runtime/web/open_metrics.h"
@@ -32,6 +34,8 @@ void AddLeaseFigures(int held, int expiring, uint64_t lost, OpenMetrics& metrics
 // Of the store's calls, by name.
 void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, uint64_t failures,
                      OpenMetrics& metrics);
+// Of a store that is backed up: when last, if it ever was, and how often it is to be.
+void AddBackupFigures(std::optional<absl::Time> newest, absl::Duration every, OpenMetrics& metrics);
 
 // Of the newest traced step of each job that runs: what devices did with it, and what went between them since the attempt began.
 void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics);

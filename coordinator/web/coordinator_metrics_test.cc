@@ -2,11 +2,13 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace medley {
 namespace {
@@ -159,6 +161,16 @@ TEST_CASE("leases and the store's calls have their figures") {
         1);
   CHECK(Value(text, "medley_store_operation_duration_seconds_sum{operation=\"UpdateJob\"}") == 0.3);
   CHECK(Value(text, "medley_store_failures_total") == 3);
+}
+
+TEST_CASE("the newest backup has its time, and there being none is a time that is long ago") {
+  const absl::Time made = absl::FromUnixSeconds(1769903999);
+  OpenMetrics metrics, without;
+  AddBackupFigures(made, absl::Hours(24), metrics);
+  AddBackupFigures(std::nullopt, absl::Hours(24), without);
+  CHECK(Value(metrics.Text(), "medley_store_newest_backup_timestamp_seconds") == 1769903999);
+  CHECK(Value(metrics.Text(), "medley_store_backup_interval_seconds") == 86400);
+  CHECK(Value(without.Text(), "medley_store_newest_backup_timestamp_seconds") == 0);
 }
 
 TEST_CASE("devices are counted by kind and use, and traced steps by device and link") {

@@ -54,6 +54,7 @@ void CoordinatorSite::AddFigures(OpenMetrics& metrics) {
   const Orchestrator::Leases leases = orchestrator_.CountLeases();
   AddLeaseFigures(leases.held, leases.expiring, leases.lost, metrics);
   AddStoreFigures(store_.Durations(), store_.Failures(), metrics);
+  if (backups_ != nullptr) AddBackupFigures(backups_->newest(), backups_->every(), metrics);
   const double now_seconds = UnixSecondsNeverBack();
   const absl::StatusOr<JobsToCount> jobs = LookAtJobs(now_seconds);
   // 0 where the disk does not answer, which is what the figure is for.

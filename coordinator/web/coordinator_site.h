@@ -1,5 +1,6 @@
 #pragma once
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/store/scheduled_backups.h"
 #include "coordinator/store/store.h"
 #include "coordinator/web/coordinator_metrics.h"
 #include "coordinator/web/web_api.h"
@@ -15,8 +16,13 @@ class CoordinatorSite {
  public:
   // All outlive it.
   CoordinatorSite(Orchestrator& orchestrator, Store& store, RpcFigures& figures, WebApi& api,
-                  const v1::TlsConfig* tls)
-      : orchestrator_(orchestrator), store_(store), figures_(figures), api_(api), tls_(tls) {}
+                  const v1::TlsConfig* tls, const ScheduledBackups* backups)
+      : orchestrator_(orchestrator),
+        store_(store),
+        figures_(figures),
+        api_(api),
+        tls_(tls),
+        backups_(backups) {}
 
   WebAnswer Answer(const WebRequest& request);
 
@@ -30,7 +36,8 @@ class CoordinatorSite {
   Store& store_;
   RpcFigures& figures_;
   WebApi& api_;
-  const v1::TlsConfig* const tls_;  // null: in the clear
+  const v1::TlsConfig* const tls_;         // null: in the clear
+  const ScheduledBackups* const backups_;  // null: none are made
 };
 
 }  // namespace medley
