@@ -68,7 +68,7 @@ TEST_CASE("help, version and completion are answers") {
     const Outcome outcome = Run({"completion", shell});
     CAPTURE(outcome.out);
     CHECK(outcome.code == 0);
-    for (const char* wanted : {"status", "replan", "force", "resume"})
+    for (const char* wanted : {"status", "replan", "force", "resume", "revoke", "older-than"})
       CHECK_THAT(outcome.out, Catch::Contains(wanted));
   }
   // As an autoloaded file it has to complete at its first call, too, which only defines the function.

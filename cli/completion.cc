@@ -40,17 +40,34 @@ std::string NamesOf(const std::vector<Word>& words) {
                        [](std::string* out, const Word& word) { absl::StrAppend(out, word.name); });
 }
 
-// "    status) words='--watch -w --coordinator' ;;" for each command, which takes the options of all, too.
-std::string Cases(const CLI::App& app) {
-  std::string text;
-  const std::vector<Word> common = OptionsOf(app);
-  for (const CLI::App* command : CommandsOf(app)) {
-    std::vector<Word> words = OptionsOf(*command);
-    for (const Word& word : common) {
+// "    status) words='--watch -w --coordinator' ;;" for a command, which takes the options of all, too. What can follow `certs` is also its
+// commands.
+std::string Case(const std::string& pattern, const CLI::App& command, const std::vector<Word>& common) {
+  std::vector<Word> words;
+  for (const CLI::App* below : CommandsOf(command)) words.push_back({below->get_name(), ""});
+  for (const std::vector<Word>& more : {OptionsOf(command), common}) {
+    for (const Word& word : more) {
       if (std::none_of(words.begin(), words.end(), [&](const Word& w) { return w.name == word.name; }))
         words.push_back(word);
     }
-    absl::StrAppend(&text, "    ", command->get_name(), ") words='", NamesOf(words), "' ;;\n");
+  }
+  return absl::StrCat("    ", pattern, ") words='", NamesOf(words), "' ;;\n");
+}
+
+std::string Cases(const CLI::App& app) {
+  std::string text;
+  for (const CLI::App* command : CommandsOf(app))
+    absl::StrAppend(&text, Case(command->get_name(), *command, OptionsOf(app)));
+  return text;
+}
+
+// "    'certs issue') words=... ;;" for each command below another.
+std::string NestedCases(const CLI::App& app) {
+  std::string text;
+  for (const CLI::App* command : CommandsOf(app)) {
+    for (const CLI::App* below : CommandsOf(*command))
+      absl::StrAppend(&text, Case(absl::StrCat("'", command->get_name(), " ", below->get_name(), "'"), *below,
+                                  OptionsOf(app)));
   }
   return text;
 }
@@ -65,6 +82,8 @@ std::string Bash(const CLI::App& app) {
   return absl::StrCat("# medley completion bash > /etc/bash_completion.d/medley\n", "_medley() {\n",
                       "  local words='", CommandNames(app), " ", NamesOf(OptionsOf(app)), "'\n",
                       "  [ \"$COMP_CWORD\" -gt 1 ] && case ${COMP_WORDS[1]} in\n", Cases(app), "  esac\n",
+                      "  [ \"$COMP_CWORD\" -gt 2 ] && case \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n",
+                      NestedCases(app), "  esac\n",
                       "  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n", "}\n",
                       "complete -o default -F _medley medley\n");
 }
@@ -79,7 +98,9 @@ std::string Zsh(const CLI::App& app) {
       "#compdef medley\n# medley completion zsh > a file _medley in a folder of $fpath\n", "_medley() {\n",
       "  local -a commands=(\n", commands, "  )\n", "  if ((CURRENT == 2)); then\n",
       "    _describe command commands\n    return\n  fi\n", "  local words_of='' words=''\n",
-      "  case ${(Q)${(z)BUFFER}[2]} in\n", Cases(app), "  esac\n", "  compadd -- ${=words}\n  _files\n}\n",
+      "  case ${(Q)${(z)BUFFER}[2]} in\n", Cases(app), "  esac\n",
+      "  ((CURRENT > 3)) && case ${(Q)${(z)BUFFER}[2]}' '${(Q)${(z)BUFFER}[3]} in\n", NestedCases(app),
+      "  esac\n", "  compadd -- ${=words}\n  _files\n}\n",
       // As a file of $fpath this is the function's body the first time that it is called.
       "if [[ ${funcstack[1]} == _medley ]]; then _medley \"$@\"; else compdef _medley medley; fi\n");
 }
@@ -94,10 +115,21 @@ std::string Fish(const CLI::App& app) {
     }
   };
   add("", OptionsOf(app));
+  const auto add_command = [&](const std::string& when, const CLI::App& command) {
+    absl::StrAppend(&text, "complete -c medley -n ", when, " -a ", command.get_name(), " -d '",
+                    Quotable(command.get_description()), "'\n");
+  };
   for (const CLI::App* command : CommandsOf(app)) {
-    absl::StrAppend(&text, "complete -c medley -n __fish_use_subcommand -a ", command->get_name(), " -d '",
-                    Quotable(command->get_description()), "'\n");
-    add(absl::StrCat(" -n '__fish_seen_subcommand_from ", command->get_name(), "'"), OptionsOf(*command));
+    add_command("__fish_use_subcommand", *command);
+    const std::string seen = absl::StrCat("__fish_seen_subcommand_from ", command->get_name());
+    add(absl::StrCat(" -n '", seen, "'"), OptionsOf(*command));
+    for (const CLI::App* below : CommandsOf(*command)) {
+      add_command(
+          absl::StrCat("'", seen, "; and not __fish_seen_subcommand_from ", CommandNames(*command), "'"),
+          *below);
+      add(absl::StrCat(" -n '", seen, "; and __fish_seen_subcommand_from ", below->get_name(), "'"),
+          OptionsOf(*below));
+    }
   }
   return text;
 }

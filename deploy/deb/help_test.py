@@ -43,6 +43,10 @@ class HelpTest(packages.PackagesTest):
         lines = re.findall(r"^  (-\S+)", text, re.MULTILINE)
         return {option for line in lines for option in line.split(",") if option.startswith("-")}
 
+    @classmethod
+    def below(cls, command):
+        return {name.split()[1] for name in cls.nested if name.split()[0] == command}
+
     def test_this_test_reads_the_help(self):
         self.assertGreater(len(self.commands), 20)
         self.assertLessEqual({"--watch", "--set", "-h", "--help"}, self.commands["submit"])
@@ -60,6 +64,11 @@ class HelpTest(packages.PackagesTest):
         for name, options in self.commands.items():
             self.assertEqual(offered(name, "-"), options | self.common, name)
         self.assertEqual(offered("submit", "--wat"), {"--watch"})
+        for name in self.commands:
+            self.assertEqual(offered(name, "") - self.commands[name] - self.common, self.below(name), name)
+        for name, options in self.nested.items():
+            self.assertEqual(offered(*name.split(), ""), options | self.common, name)
+            self.assertEqual(offered(*name.split()), {name.split()[1]}, name)
 
     def test_zsh_names_every_command_and_option(self):
         text = self.packages["medley"].text(ZSH)
@@ -67,6 +76,9 @@ class HelpTest(packages.PackagesTest):
         for name, options in self.commands.items():
             self.assertRegex(text, r"(?m)^    '%s:" % name)
             words = re.search(r"(?m)^    %s\) words='(.*)' ;;$" % name, text)[1].split()
+            self.assertEqual(set(words), options | self.common | self.below(name))
+        for name, options in self.nested.items():
+            words = re.search(r"(?m)^    '%s'\) words='(.*)' ;;$" % name, text)[1].split()
             self.assertEqual(set(words), options | self.common)
 
     def test_fish_names_every_command_and_option(self):
@@ -78,6 +90,19 @@ class HelpTest(packages.PackagesTest):
             elif " -n __fish_use_subcommand -a " in line:
                 found.setdefault(line.split(" -a ")[1].split()[0], set())
         self.assertEqual(found, self.commands)
+        found, offered = {}, set()
+        for line in self.packages["medley"].text(FISH).splitlines():
+            option = re.match(r"complete -c medley -n '__fish_seen_subcommand_from (\S+); and __fish_seen_subcommand_from (\S+)' "
+                              r"-(l|s) (\S+)", line)
+            if option:
+                found.setdefault("%s %s" % (option[1], option[2]), set()).add(("--" if option[3] == "l" else "-") + option[4])
+            name = re.match(r"complete -c medley -n '__fish_seen_subcommand_from (\S+); and not __fish_seen_subcommand_from "
+                            r"(.*)' -a (\S+)", line)
+            if name:
+                offered.add("%s %s" % (name[1], name[3]))
+                self.assertEqual(set(name[2].split()), self.below(name[1]))
+        self.assertEqual(found, self.nested)
+        self.assertEqual(offered, set(self.nested))
 
     @unittest.skipUnless(shutil.which("zsh"), "there is no zsh")
     def test_zsh_reads_its_completion(self):
