@@ -52,6 +52,7 @@ class ConfigurationTest(packages.PackagesTest):
         of_agent = {}
         environment = dict(os.environ)
         if taken_in:
+            state["backup"] = json.dumps({"directory": self.file("backups"), "every_hours": 24, "keep": 7})
             state["address_file"] = os.path.join(self.directory, "address")
             self.medley("certs", "init", self.file("authority"))
             for values, role, name in [(state, "coordinator", "coordinator"), (of_agent, "agent", "node1"), ({}, "admin", "root")]:
@@ -75,6 +76,8 @@ class ConfigurationTest(packages.PackagesTest):
             process.terminate()
             process.stdout.read()
             self.assertEqual(process.wait(), 0)
+        if taken_in:  # the first is due at the start, and ends before the coordinator does
+            self.assertRegex(" ".join(os.listdir(self.file("backups"))), r"^medley-\d{8}T\d{6}Z\.db$")
         return nodes[0]
 
     def test_a_cluster_runs_on_it_as_it_is(self):

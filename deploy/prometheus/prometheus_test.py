@@ -327,7 +327,7 @@ class RunTest(ClusterTest):
     def setUpClass(cls):
         super().setUpClass()
         running = cls.running = cls.new_cluster(pages=True)
-        running.start_coordinator()
+        running.start_coordinator(backup={"directory": running.path("backups")})
         cls.web = {"coordinator": running.site}
         for i, name in enumerate(("a", "b")):
             file = running.path(name + "-web")

@@ -82,6 +82,35 @@ class DaemonsTest(unittest.TestCase):
                                         "--show-config")
                 self.assertEqual(again.stdout, shown.stdout)
 
+    def test_backups_that_cannot_be_made_are_refused_by_their_field(self):
+        for backup, field in [("{keep: 3}", "backup.directory"), ("{directory: d, keep: 0}", "backup.keep: 0"),
+                              ("{directory: d, every_hours: 0}", "backup.every_hours: 0"), ("{directory: d, every: 24}", "every_hours")]:
+            file = self.configuration("medley-coordinator", "backup: %s\n" % backup)
+            done = self.run_daemon("medley-coordinator", "--config", file, "--check-config")
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+            self.assertIn(field, done.stderr)
+        file = self.configuration("medley-coordinator", "backup: {directory: d}\n")
+        shown = self.run_daemon("medley-coordinator", "--config", file, "--show-config").stdout
+        self.assertRegex(shown, r"(?m)^ +every_hours: 24$")
+        self.assertRegex(shown, r"(?m)^ +keep: 7$")
+
+    def test_a_coordinator_whose_backups_cannot_be_written_says_so_and_goes_on(self):
+        folder = os.path.join(self.directory, "missing", "backups")
+        file = self.configuration("medley-coordinator", "backup: {directory: %s}\n" % folder)
+        log_file = os.path.join(self.directory, "backup.log")
+        with open(log_file, "w") as log:
+            child = subprocess.Popen([program("medley-coordinator"), "--config", file], stdout=log, stderr=log)
+        self.addCleanup(child.kill)
+
+        def logged(*texts):
+            with open(log_file) as file:
+                said = file.read()
+            return all(text in said for text in texts)
+
+        wait_for("it listens and tells of the folder", lambda: logged("coordinator listens at ", "backup: create directory %s: No such" % folder))
+        child.terminate()
+        self.assertEqual(child.wait(), 0)
+
     def test_the_service_manager_hears_of_a_daemon_from_its_start_to_its_stop(self):
         for name in CONFIGURATIONS:
             with self.subTest(name), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

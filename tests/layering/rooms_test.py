@@ -165,7 +165,7 @@ ROOMS = {
     "coordinator/problem": (VALUES + ["coordinator/planner", "coordinator/planner/techniques", "coordinator/predictor"], []),
     "coordinator/wire": (RIM + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem", "coordinator/roofline"], ["protobuf"]),
-    "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf", "runtime/base/files"]),
+    "coordinator/store": (LOCKS + FILES + ["proto", "SQLite"], ["protobuf"]),
     "coordinator/joining": (BASE + ["coordinator/store", "proto", "runtime/security"], ["runtime/base/files"]),
     "coordinator/orchestrator": (RIM + FILES + LOCKS + ["runtime/base/stop_after.h"] + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",
