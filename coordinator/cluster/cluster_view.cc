@@ -40,6 +40,11 @@ absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescriptio
   return lost;
 }
 
+void ClusterView::AddLost(const NodeDescription& node, absl::Time since) {
+  if (nodes_.try_emplace(node.name, Node{.description = node, .alive = false, .renewed = since}).second)
+    some_are_dead_ = true;
+}
+
 std::string ClusterView::AgentAddressOf(const std::string& node) const {
   const auto known = nodes_.find(node);
   return known == nodes_.end() ? "" : known->second.description.agent_address;
@@ -65,14 +70,21 @@ std::vector<LostNode> ClusterView::Expire(absl::Time now) {
     some_are_dead_ = true;
     lost.push_back({name, SilentFor(now - node.renewed), JobsOn(name), node.description.agent_address});
   }
-  if (!some_are_dead_) return lost;
+  return lost;
+}
+
+std::vector<std::string> ClusterView::ForgetLongDead(absl::Time now) {
+  std::vector<std::string> forgotten;
+  if (!some_are_dead_) return forgotten;
   some_are_dead_ = false;
   std::erase_if(nodes_, [&](const auto& entry) {
-    some_are_dead_ = some_are_dead_ || !entry.second.alive;
-    return !entry.second.alive && now - entry.second.renewed >= options_.forget_after &&
-           JobsOn(entry.first).empty();
+    const auto& [name, node] = entry;
+    some_are_dead_ = some_are_dead_ || !node.alive;
+    if (node.alive || now - node.renewed < options_.forget_after || !JobsOn(name).empty()) return false;
+    forgotten.push_back(name);
+    return true;
   });
-  return lost;
+  return forgotten;
 }
 
 std::vector<LostNode> ClusterView::Leave(const std::string& node, uint64_t incarnation) {
@@ -157,20 +169,27 @@ std::vector<std::string> ClusterView::FreeDevices() const {
   return free;
 }
 
+NodeSnapshot ClusterView::SnapshotOf(const Node& node, absl::Time now) const {
+  NodeSnapshot snapshot{.description = node.description, .alive = node.alive, .left = node.left};
+  snapshot.since_renewal = std::max(now - node.renewed, absl::ZeroDuration());
+  if (!node.alive) snapshot.status = node.left ? "its agent was stopped" : SilentFor(snapshot.since_renewal);
+  for (const ClusterDevice& device : node.description.devices) {
+    const auto job = job_of_device_.find(FullName(node.description.name, device));
+    if (job != job_of_device_.end()) snapshot.jobs[device.description.name] = job->second;
+  }
+  return snapshot;
+}
+
 std::vector<NodeSnapshot> ClusterView::Nodes(absl::Time now) const {
   std::vector<NodeSnapshot> snapshots;
-  for (const auto& [name, node] : nodes_) {
-    NodeSnapshot snapshot{.description = node.description, .alive = node.alive};
-    snapshot.since_renewal = std::max(now - node.renewed, absl::ZeroDuration());
-    if (!node.alive)
-      snapshot.status = node.left ? "its agent was stopped" : SilentFor(snapshot.since_renewal);
-    for (const ClusterDevice& device : node.description.devices) {
-      const auto job = job_of_device_.find(FullName(name, device));
-      if (job != job_of_device_.end()) snapshot.jobs[device.description.name] = job->second;
-    }
-    snapshots.push_back(std::move(snapshot));
-  }
+  for (const auto& [name, node] : nodes_) snapshots.push_back(SnapshotOf(node, now));
   return snapshots;
+}
+
+std::optional<NodeSnapshot> ClusterView::NodeNamed(const std::string& node, absl::Time now) const {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end()) return std::nullopt;
+  return SnapshotOf(known->second, now);
 }
 
 }  // namespace medley

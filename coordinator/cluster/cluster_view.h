@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,10 @@ struct LostNode {
 struct NodeSnapshot {
   NodeDescription description;
   bool alive = false;
+  bool left = false;                        // not alive, as its agent said before it ended
   std::string status;                       // why not alive; empty if it is
   std::map<std::string, std::string> jobs;  // device name (without the node) -> job that holds it
-  absl::Duration since_renewal;             // never negative
+  absl::Duration since_renewal;             // never negative; of AddLost the least that it can be
 };
 
 struct ClusterDeviceLocation {
@@ -83,12 +85,19 @@ class ClusterView {
   // AlreadyExists: as LeaseTable::Register; nothing is changed.
   absl::StatusOr<std::vector<LostNode>> Register(const NodeDescription& node, absl::Time now);
 
+  // A node that another process knew, and that has not registered with this one: lost, and not heard of since `since` at the least. Nothing
+  // if there is one of its name. Registering brings it back as any that was lost.
+  void AddLost(const NodeDescription& node, absl::Time since);
+
   // As LeaseTable::Renew.
   absl::Status Renew(const std::string& node, uint64_t incarnation, absl::Time now,
                      absl::Duration promised = absl::ZeroDuration());
 
-  // The nodes whose lease ended at or before `now`, each exactly once, by name. Forgets those long dead.
+  // The nodes whose lease ended at or before `now`, each exactly once, by name.
   std::vector<LostNode> Expire(absl::Time now);
+
+  // Forgets those long dead, and says which.
+  std::vector<std::string> ForgetLongDead(absl::Time now);
 
   // Every lease ends later by so much: its holders could not be heard.
   void Extend(absl::Duration by) { leases_.Extend(by); }
@@ -122,6 +131,8 @@ class ClusterView {
 
   // All nodes that are not forgotten, by name.
   std::vector<NodeSnapshot> Nodes(absl::Time now) const;
+  // One of them, if it is there.
+  std::optional<NodeSnapshot> NodeNamed(const std::string& node, absl::Time now) const;
 
  private:
   struct Node {
@@ -131,6 +142,7 @@ class ClusterView {
     bool left = false;  // as it said
   };
   std::vector<std::string> JobsOn(const std::string& node) const;
+  NodeSnapshot SnapshotOf(const Node& node, absl::Time now) const;
 
   ClusterOptions options_;
   LeaseTable leases_;

@@ -155,14 +155,48 @@ TEST_CASE("nodes are listed with their jobs and age, dead ones until they are fo
   CHECK(nodes[1].jobs == std::map<std::string, std::string>{{"cpu1", "job-1"}});
 
   view.Expire(At(99.9));
+  CHECK(view.ForgetLongDead(At(99.9)).empty());
   CHECK(view.Nodes(At(99.9)).size() == 2);
-  view.Expire(At(100));  // a was heard of last at 0
+  CHECK(view.ForgetLongDead(At(100)) == Names{"a"});  // heard of last at 0
   CHECK(view.Nodes(At(100)).size() == 1);
-  view.Expire(At(200));  // b has a job
+  CHECK_FALSE(view.NodeNamed("a", At(100)).has_value());
+  view.Expire(At(200));
+  CHECK(view.ForgetLongDead(At(200)).empty());  // b has a job
   CHECK(view.Nodes(At(200)).size() == 1);
   view.Release("job-1");
-  view.Expire(At(200));
+  CHECK(view.ForgetLongDead(At(200)) == Names{"b"});
   CHECK(view.Nodes(At(200)).empty());
+}
+
+TEST_CASE("a node of an earlier process is lost, with its devices, until it registers or is forgotten") {
+  ClusterView view = TwoNodes();
+  view.AddLost(NodeWith("c", 0, {"cpu0"}), At(-30));
+  view.AddLost(NodeWith("a", 0, {"other"}), At(-30));  // it is there
+  CHECK(view.IsAlive("a", 1));
+  CHECK(view.FreeDevices() == Names{"a/cpu0", "b/cpu0", "b/cpu1"});
+  CHECK(absl::IsFailedPrecondition(view.Occupy(Names{"c/cpu0"}, "job-1")));
+  const auto lost = view.NodeNamed("c", At(1));
+  REQUIRE(lost.has_value());
+  CHECK_FALSE(lost->alive);
+  CHECK_FALSE(lost->left);
+  CHECK(lost->since_renewal == absl::Seconds(31));
+  CHECK_THAT(lost->status, Catch::Contains("31s"));
+  CHECK(lost->description.devices.size() == 1);
+  CHECK(view.Expire(At(1)).empty());  // nobody lost it now
+
+  SECTION("registers") {
+    CHECK(view.Register(NodeWith("c", 7, {"cpu0"}), At(2))->empty());
+    CHECK(view.Occupy(Names{"c/cpu0"}, "job-1").ok());
+    CHECK(view.ForgetLongDead(At(100)).empty());
+  }
+  SECTION("is forgotten") {
+    CHECK(view.Forget("c").ok());
+    CHECK_FALSE(view.NodeNamed("c", At(2)).has_value());
+  }
+  SECTION("is forgotten in time") {
+    CHECK(view.ForgetLongDead(At(69.9)).empty());
+    CHECK(view.ForgetLongDead(At(70)) == Names{"c"});
+  }
 }
 
 TEST_CASE("a node that comes back is listed as alive again") {

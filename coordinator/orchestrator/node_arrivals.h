@@ -26,11 +26,15 @@ class NodeArrivals {
   // A node came that was not there before.
   void NewNodeCame(absl::Time now) { last_news_ = now; }
 
-  bool Settled(absl::Time now) const {
+  // Who was there before and has not come by now has gone.
+  bool AllHadTime(absl::Time now) const {
     constexpr absl::Duration kMargin = absl::Seconds(1);
-    if (!awaited_.empty() && now < began_ + lease_ + kMargin) return false;
-    return now >= last_news_ + settle_;
+    return now >= began_ + lease_ + kMargin;
   }
+  bool Settled(absl::Time now) const {
+    return (awaited_.empty() || AllHadTime(now)) && now >= last_news_ + settle_;
+  }
+  absl::Time began() const { return began_; }
 
  private:
   const absl::Duration settle_;

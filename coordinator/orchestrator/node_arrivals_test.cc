@@ -23,7 +23,9 @@ TEST_CASE("nodes that were there before are waited for, for a lease and a second
   NodeArrivals arrivals(kSettle, kBegan);
   arrivals.Await({"a", "b"}, kLease);
   CHECK(!arrivals.Settled(kBegan + kLease));
+  CHECK(!arrivals.AllHadTime(kBegan + kLease));
   CHECK(arrivals.Settled(kBegan + kLease + absl::Seconds(1)));
+  CHECK(arrivals.AllHadTime(kBegan + kLease + absl::Seconds(1)));
 
   arrivals.AwaitNoMore("a");
   CHECK(!arrivals.Settled(kBegan + kLease));

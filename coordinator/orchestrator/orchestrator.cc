@@ -22,11 +22,11 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options
                                                                    AgentClient& agents) {
   std::unique_ptr<Orchestrator> orchestrator(new Orchestrator(options, store, agents));
   ASSIGN_OR_RETURN(const std::vector<v1::Job> unfinished, store.UnfinishedJobs());
-  ASSIGN_OR_RETURN(const std::vector<std::string> nodes, store.ListNodes());
+  ASSIGN_OR_RETURN(const std::vector<Store::KnownNode> nodes, store.ListNodes());
   ASSIGN_OR_RETURN(const std::vector<std::string> drained, store.ListDrainedNodes());
   {
     MutexLock lock(orchestrator->mutex_);
-    orchestrator->arrivals_.Await({nodes.begin(), nodes.end()}, LeaseOf(options.lease, nodes.size()));
+    orchestrator->TakeUpNodes(nodes);
     orchestrator->standing_.SetDrained({drained.begin(), drained.end()});
     // They bring nothing that could be planned with.
     for (const std::string& node : drained) orchestrator->arrivals_.AwaitNoMore(node);

@@ -137,6 +137,10 @@ class Orchestrator {
   absl::Time Time() const { return options_.clock->Now(); }
   void Loop();
   void KeepNodes();
+  // The nodes that the last coordinator knew.
+  void TakeUpNodes(const std::vector<Store::KnownNode>& nodes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those of them that have had the time to come back and have not.
+  void LoseWhoIsNotBack(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ExpireLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The job's devices on a node that registers, and its end if the node has lost its task.
   void GiveBack(const std::string& job_id, const Active& active, const std::string& node,
@@ -227,7 +231,9 @@ class Orchestrator {
   absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // at what waits
   // Nodes that have come or gone since the last tick, which tells the store: that of each alone would be written for as long as a
   // disk takes, with everybody waiting.
-  std::map<std::string, bool> changed_nodes_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> changed_nodes_ ABSL_GUARDED_BY(mutex_);
+  // Nodes whose leases the last coordinator held to its end, until they come back, or are lost. Nothing can be planned on them.
+  std::map<std::string, NodeDescription> not_back_ ABSL_GUARDED_BY(mutex_);
   // Addresses of agents that have registered or renewed since the last tick, to be connected to.
   std::vector<std::string> heard_of_ ABSL_GUARDED_BY(mutex_);
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);

@@ -188,8 +188,8 @@ absl::Status Orchestrator::ForgetNode(const std::string& node) {
   standing_.Undrain(node);
   standing_.SuspectNoMore(node);
   arrivals_.AwaitNoMore(node);
-  changed_nodes_.erase(node);
-  return store_.ChangeNodes({{node, false}});
+  changed_nodes_.insert(node);  // that what was to be kept of it until now is not kept after this
+  return store_.ChangeNodes({{node, std::nullopt}});
 }
 
 }  // namespace medley

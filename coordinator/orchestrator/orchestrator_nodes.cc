@@ -6,6 +6,7 @@
 #include "coordinator/wire/node_codec.h"
 #include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/log/log.h"
 
 namespace medley {
@@ -22,8 +23,9 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   standing_.SuspectNoMore(node.name);
   if (!request.leaving()) standing_.LeaveNoMore(node.name);
   arrivals_.AwaitNoMore(node.name);
+  not_back_.erase(node.name);
   if (!was_there) arrivals_.NewNodeCame(now);
-  changed_nodes_[node.name] = true;
+  changed_nodes_.insert(node.name);
   LogInfo(absl::StrCat("node ", node.name, " at ", node.agent_address, " with ",
                        Counted(node.devices.size(), "device")),
           {.node = node.name});
@@ -90,6 +92,38 @@ void Orchestrator::ExpireLeases() {
   const std::vector<LostNode> lost = cluster_.Expire(now);
   lost_leases_ += lost.size();
   HandleLost(lost, JobEvent::kLost);
+  LoseWhoIsNotBack(now);
+  for (std::string& node : cluster_.ForgetLongDead(now)) changed_nodes_.insert(std::move(node));
+}
+
+void Orchestrator::TakeUpNodes(const std::vector<Store::KnownNode>& nodes) {
+  for (const Store::KnownNode& known : nodes) {
+    absl::StatusOr<NodeDescription> node = DecodeNode(known.node, /*incarnation=*/0);
+    if (!node.ok()) node = NodeDescription{.name = known.node.name()};
+    if (known.lost_at_seconds == 0) {
+      not_back_[node->name] = *std::move(node);
+      continue;
+    }
+    // The system's clock may have been set since.
+    const double ago_seconds = std::max(UnixSecondsNow() - known.lost_at_seconds, 0.0);
+    cluster_.AddLost(*node, Time() - absl::Seconds(ago_seconds));
+  }
+  std::set<std::string> awaited;
+  for (const auto& [name, node] : not_back_) awaited.insert(name);
+  const absl::Duration lease = LeaseOf(options_.lease, awaited.size());
+  arrivals_.Await(std::move(awaited), lease);
+}
+
+void Orchestrator::LoseWhoIsNotBack(absl::Time now) {
+  if (not_back_.empty() || !arrivals_.AllHadTime(now)) return;
+  for (const auto& [name, node] : not_back_) {
+    cluster_.AddLost(node, arrivals_.began());
+    changed_nodes_.insert(name);
+    LogWarning(
+        absl::StrCat("node ", name, " is lost: its agent has not registered since the coordinator began"),
+        {.node = name});
+  }
+  not_back_.clear();
 }
 
 void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event) {
@@ -97,7 +131,7 @@ void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event
     renewals_.Ended(node.name);
     agents_.Disconnect(node.agent_address);
     standing_.SuspectNoMore(node.name);  // it is heard of again before it is used again
-    changed_nodes_[node.name] = false;
+    changed_nodes_.insert(node.name);
     LogWarning(absl::StrCat("node ", node.name, " is lost: ", node.reason), {.node = node.name});
     for (const std::string& job : node.jobs) {
       const auto active = active_.find(job);
@@ -127,10 +161,19 @@ v1::DrainNodeResponse Orchestrator::NoteLeaving(const std::string& node) {
 }
 
 void Orchestrator::KeepNodes() {
-  std::map<std::string, bool> changed;
+  std::map<std::string, std::optional<Store::KnownNode>> changed;
   {
     MutexLock lock(mutex_);
-    changed.swap(changed_nodes_);
+    for (const std::string& name : changed_nodes_) {
+      const std::optional<NodeSnapshot> node = cluster_.NodeNamed(name, Time());
+      std::optional<Store::KnownNode>& known = changed[name];
+      // Whoever said that it ends is not missed.
+      if (!node.has_value() || node->left) continue;
+      known.emplace().node = EncodeNode(*node);
+      if (!node->alive)
+        known->lost_at_seconds = UnixSecondsNow() - absl::ToDoubleSeconds(node->since_renewal);
+    }
+    changed_nodes_.clear();
   }
   if (changed.empty()) return;
   if (const absl::Status kept = store_.ChangeNodes(changed); !kept.ok()) {

@@ -224,6 +224,78 @@ TEST_CASE(
   CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == (comes ? 2 : 1));
 }
 
+TEST_CASE(
+    "who was lost while the coordinator was away is lost a lease after its return, and after the next one") {
+  TimedSite timed;
+  for (const char* name : {"a", "b", "c"}) timed.site.Register(FakeNode(name));
+  v1::DeregisterRequest leave;
+  leave.set_node("c");
+  leave.set_incarnation(1);
+  timed.orchestrator().Deregister(leave);  // so nobody misses it
+  const auto restart = [&] {
+    timed.site.orchestrator.reset();
+    timed.site.Start();
+  };
+  restart();
+  timed.site.Register(FakeNode("a"));
+  const auto renew = [&] { (void)timed.site.Renew("a"); };
+  timed.Pass(absl::Seconds(6), renew);
+  CHECK(timed.orchestrator().Nodes().size() == 1);
+  CHECK(absl::IsNotFound(timed.orchestrator().ForgetNode("b")));
+  timed.Pass(absl::Seconds(2), renew);
+
+  const auto check_lost = [&](double for_seconds) {
+    const std::vector<v1::Node> nodes = timed.orchestrator().Nodes();
+    REQUIRE(nodes.size() == 2);
+    CHECK(nodes[0].alive());
+    CHECK(nodes[1].name() == "b");
+    CHECK_FALSE(nodes[1].alive());
+    CHECK(nodes[1].seconds_since_renewal() >= for_seconds);
+    CHECK_THAT(nodes[1].status(), Catch::Contains("has not been heard of for "));
+    CHECK(nodes[1].agent_address() == "b:1");
+    CHECK(nodes[1].devices_size() == 1);
+    CHECK(timed.Alive() == Names{"a"});
+  };
+  check_lost(7.5);
+  const std::string id = timed.site.Submit(FakeJob("tiny"));
+  timed.Pass(absl::Seconds(1), renew);
+  CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().devices_size() == 1);
+
+  restart();
+  timed.site.Register(FakeNode("a"));
+  check_lost(7.5);  // at once: since when is known
+  const std::string next = timed.site.Submit(FakeJob("tiny"));
+  timed.Pass(absl::Seconds(3), renew);  // b is not waited for
+  CHECK(timed.site.Await(next, v1::JOB_STATE_DONE).plan().devices_size() == 1);
+
+  SECTION("what is forgotten stays so") {
+    REQUIRE(timed.orchestrator().ForgetNode("b").ok());
+    CHECK(timed.orchestrator().Nodes().size() == 1);
+    restart();
+    timed.site.Register(FakeNode("a"));
+    timed.Pass(absl::Seconds(8), renew);
+    CHECK(timed.orchestrator().Nodes().size() == 1);
+  }
+  SECTION("who comes back is as before") {
+    timed.site.Register(FakeNode("b"));
+    const auto renew_both = [&] {
+      renew();
+      (void)timed.site.Renew("b");
+    };
+    timed.Pass(absl::Seconds(3), renew_both);
+    CHECK(timed.Alive() == Names{"a", "b"});
+    restart();
+    for (const char* name : {"a", "b"}) timed.site.Register(FakeNode(name));
+    timed.Pass(absl::Seconds(8), renew_both);
+    CHECK(timed.Alive() == Names{"a", "b"});
+  }
+  SECTION("after an hour nobody is told of it any more, nor by the next coordinator") {
+    timed.Pass(absl::Hours(1), renew);
+    CHECK(timed.orchestrator().Nodes().size() == 1);
+    CHECK(timed.site.store->ListNodes()->size() == 1);
+  }
+}
+
 TEST_CASE("restarts come ever later, and a checkpoint between them gives all of them back") {
   TimedSite timed;
   timed.site.Register(FakeNode("a"));

@@ -51,6 +51,7 @@ TEST_CASE(
     REQUIRE(store->ListJoinTokens()->size() == 1);
   }
   if (GENERATE(false, true)) {
+    MakeVersion6(file);
     auto database = Database::Open(file, Bytes{0});
     REQUIRE(database.ok());
     REQUIRE((*database)->Run("DROP TABLE join_tokens").ok());

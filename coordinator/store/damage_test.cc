@@ -86,6 +86,7 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
     REQUIRE(store->NextAttempt().ok());
     REQUIRE(*store->NextAttempt() == 2);
   }
+  MakeVersion6(directory.File("medley.db"));
   {
     auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
@@ -115,6 +116,7 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
 TEST_CASE("a file of version 2 is brought up to date") {
   const TemporaryDirectory directory;
   REQUIRE(OpenStore(directory)->InsertJob(SpecNamed("gpt"), "", 1).ok());
+  MakeVersion6(directory.File("medley.db"));
   {
     auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
@@ -143,6 +145,7 @@ TEST_CASE("the audit of a new file and of one of version 3 is appended to, and n
     return (*database)->Run(sql);
   };
   if (GENERATE(false, true)) {
+    MakeVersion6(directory.File("medley.db"));
     REQUIRE(change("DROP TABLE audit").ok());
     REQUIRE(change("DROP TABLE drained_nodes").ok());
     REQUIRE(change("DROP TABLE join_tokens").ok());
@@ -169,6 +172,7 @@ TEST_CASE("a file of version 4 is brought up to date, and keeps its audit") {
   v1::AuditRecord record;
   record.set_method("SubmitJob");
   REQUIRE(OpenStore(directory)->AppendAudit(record).ok());
+  MakeVersion6(directory.File("medley.db"));
   {
     auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
@@ -189,6 +193,7 @@ TEST_CASE("a file of version 5 is brought up to date, and keeps its tokens") {
   v1::JoinTokenRecord token;
   token.mutable_token()->set_id("a");
   REQUIRE(OpenStore(directory)->InsertJoinToken(token, 0).ok());
+  MakeVersion6(directory.File("medley.db"));
   {
     auto database = Database::Open(directory.File("medley.db"), Bytes{0});
     REQUIRE(database.ok());
@@ -201,6 +206,18 @@ TEST_CASE("a file of version 5 is brought up to date, and keeps its tokens") {
   v1::PredictionOutcome outcome;
   outcome.set_launch(1);
   CHECK(store->PutPredictionOutcome(outcome).ok());
+}
+
+TEST_CASE("a file of version 6 is brought up to date, and keeps its nodes, which were there to the end") {
+  const TemporaryDirectory directory;
+  REQUIRE(OpenStore(directory)->ChangeNodes({{"a", Store::KnownNode()}}).ok());
+  MakeVersion6(directory.File("medley.db"));
+  const auto store = OpenStore(directory);
+  const auto nodes = store->ListNodes();
+  REQUIRE(nodes.ok());
+  REQUIRE(nodes->size() == 1);
+  CHECK(nodes->front().node.name() == "a");
+  CHECK(nodes->front().lost_at_seconds == 0);
 }
 
 TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {

@@ -55,6 +55,12 @@ constexpr const char* kToVersion6[] = {
     "CREATE TABLE prediction_outcomes (launch INTEGER PRIMARY KEY, message BLOB NOT NULL)",
 };
 
+// From version 6; a new file has it, too.
+constexpr const char* kToVersion7[] = {
+    "ALTER TABLE nodes ADD COLUMN lost_at_seconds INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE nodes ADD COLUMN message BLOB NOT NULL DEFAULT x''",
+};
+
 // From version 1.
 constexpr const char* kToVersion2[] = {
     "UPDATE counters SET name = 'attempts' WHERE name = 'epochs'",
@@ -89,6 +95,7 @@ absl::Status MakeTables(Database& database) {
   for (const char* table : kToVersion4) RETURN_IF_ERROR(database.Run(table));
   for (const char* table : kToVersion5) RETURN_IF_ERROR(database.Run(table));
   for (const char* table : kToVersion6) RETURN_IF_ERROR(database.Run(table));
+  for (const char* change : kToVersion7) RETURN_IF_ERROR(database.Run(change));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA application_id = ", kApplicationId).c_str()));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
@@ -125,7 +132,10 @@ absl::Status BringUpToDate(Database& database) {
   if (version < 5) {
     for (const char* change : kToVersion5) RETURN_IF_ERROR(database.Run(change));
   }
-  for (const char* change : kToVersion6) RETURN_IF_ERROR(database.Run(change));
+  if (version < 6) {
+    for (const char* change : kToVersion6) RETURN_IF_ERROR(database.Run(change));
+  }
+  for (const char* change : kToVersion7) RETURN_IF_ERROR(database.Run(change));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
 }

@@ -8,7 +8,7 @@ namespace medley {
 
 // The version of the tables that this version of the program reads and writes; README.md lists them. It grows
 // by one with every change.
-inline constexpr int64_t kSchemaVersion = 6;
+inline constexpr int64_t kSchemaVersion = 7;
 
 // Makes the tables in an empty database, brings those of an older version up to date in one transaction, and
 // leaves those of a current one as they are. Reads the whole file to see that it is whole, and turns its

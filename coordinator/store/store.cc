@@ -206,23 +206,35 @@ absl::Status Store::DeleteJob(const std::string& id) {
   return transaction.Commit();
 }
 
-absl::Status Store::ChangeNodes(const std::map<std::string, bool>& held) {
+absl::Status Store::ChangeNodes(const std::map<std::string, std::optional<KnownNode>>& changed) {
   const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
-  for (const auto& [name, is_held] : held) {
-    RETURN_IF_ERROR(database_->Run(
-        is_held ? "REPLACE INTO nodes (name) VALUES (?)" : "DELETE FROM nodes WHERE name = ?", name));
+  for (const auto& [name, known] : changed) {
+    if (!known.has_value()) {
+      RETURN_IF_ERROR(database_->Run("DELETE FROM nodes WHERE name = ?", name));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::string bytes, ToRow(known->node));
+    RETURN_IF_ERROR(database_->Run("REPLACE INTO nodes (name, lost_at_seconds, message) VALUES (?, ?, ?)",
+                                   name, static_cast<int64_t>(known->lost_at_seconds), Blob{bytes}));
   }
   return transaction.Commit();
 }
 
-absl::StatusOr<std::vector<std::string>> Store::NamesOf(const char* table) {
-  return TextsOf(database_->Query(absl::StrCat("SELECT name FROM ", table, " ORDER BY name").c_str()));
-}
-
-absl::StatusOr<std::vector<std::string>> Store::ListNodes() {
+absl::StatusOr<std::vector<Store::KnownNode>> Store::ListNodes() {
   const Operation operation(*this, __func__);
-  return NamesOf("nodes");
+  ASSIGN_OR_RETURN(Statement rows,
+                   database_->Query("SELECT message, name, lost_at_seconds FROM nodes ORDER BY name"));
+  std::vector<KnownNode> nodes;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return nodes;
+    KnownNode known;
+    ASSIGN_OR_RETURN(known.node, FromRow<v1::Node>(*database_, rows));
+    known.node.set_name(rows.Binary(1));
+    known.lost_at_seconds = static_cast<double>(rows.Integer(2));
+    nodes.push_back(std::move(known));
+  }
 }
 
 absl::Status Store::PutDrainedNode(const std::string& name) {
@@ -237,7 +249,7 @@ absl::Status Store::DeleteDrainedNode(const std::string& name) {
 
 absl::StatusOr<std::vector<std::string>> Store::ListDrainedNodes() {
   const Operation operation(*this, __func__);
-  return NamesOf("drained_nodes");
+  return TextsOf(database_->Query("SELECT name FROM drained_nodes ORDER BY name"));
 }
 
 absl::StatusOr<uint64_t> Store::NextAttempt() {

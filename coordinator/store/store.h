@@ -130,11 +130,16 @@ class Store {
   // Newest first.
   absl::StatusOr<std::vector<v1::JoinTokenRecord>> ListJoinTokens();
 
-  // --- The nodes whose leases were held last: those that a coordinator waits for when it comes back.
+  // --- The nodes that a coordinator knew: when it comes back it waits for those whose leases were held, and still tells who is lost.
 
-  // By name, whether its lease is held; all of them or none.
-  absl::Status ChangeNodes(const std::map<std::string, bool>& held);
-  absl::StatusOr<std::vector<std::string>> ListNodes();
+  struct KnownNode {
+    v1::Node node;               // of a version before 7 nothing but its name
+    double lost_at_seconds = 0;  // when it was heard of last, Unix; 0: its lease is held
+  };
+  // By name, what is known of it now; nothing: it is forgotten. All of them or none.
+  absl::Status ChangeNodes(const std::map<std::string, std::optional<KnownNode>>& changed);
+  // By name.
+  absl::StatusOr<std::vector<KnownNode>> ListNodes();
 
   // --- Nodes on which no job starts.
 
@@ -220,8 +225,6 @@ class Store {
   // Rows of jobs that ended under a version that did not tell how.
   absl::Status NoteEnds() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> NextOf(const std::string& counter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a table that has names, ascending.
-  absl::StatusOr<std::vector<std::string>> NamesOf(const char* table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The row of a job in all tables.
   absl::StatusOr<std::optional<v1::Job>> JobOfRequest(const std::string& request_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

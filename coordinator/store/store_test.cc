@@ -116,14 +116,26 @@ TEST_CASE("of a job the newest sixteen traces stay, in the order in which they c
   CHECK_THAT(std::string(gone.message()), Catch::Contains("those of steps 5, 6, 7, 8"));
 }
 
-TEST_CASE("nodes are remembered until they are lost") {
+TEST_CASE("nodes are remembered with what they are and since when they are lost, until they are forgotten") {
   const TemporaryDirectory directory;
   {
     const auto store = OpenStore(directory);
-    REQUIRE(store->ChangeNodes({{"a", true}, {"b", true}, {"c", true}}).ok());
-    REQUIRE(store->ChangeNodes({{"b", true}, {"c", false}, {"nobody", false}}).ok());
+    Store::KnownNode at_north;
+    at_north.node.set_name("b");
+    at_north.node.set_site("north");
+    Store::KnownNode lost = at_north;
+    lost.lost_at_seconds = 1'700'000'000;
+    REQUIRE(store->ChangeNodes({{"a", at_north}, {"b", at_north}, {"c", at_north}}).ok());
+    REQUIRE(store->ChangeNodes({{"b", lost}, {"c", std::nullopt}, {"nobody", std::nullopt}}).ok());
   }
-  CHECK(*OpenStore(directory)->ListNodes() == std::vector<std::string>{"a", "b"});
+  const auto nodes = OpenStore(directory)->ListNodes();
+  REQUIRE(nodes.ok());
+  REQUIRE(nodes->size() == 2);
+  CHECK((*nodes)[0].node.name() == "a");
+  CHECK((*nodes)[0].lost_at_seconds == 0);
+  CHECK((*nodes)[1].node.name() == "b");
+  CHECK((*nodes)[1].node.site() == "north");
+  CHECK((*nodes)[1].lost_at_seconds == 1'700'000'000);
 }
 
 TEST_CASE("lines are numbered, and can be had from a number on") {

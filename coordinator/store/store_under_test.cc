@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "coordinator/store/database.h"
+
 namespace medley {
 
 std::unique_ptr<Store> OpenStore(const TemporaryDirectory& directory, const StoreOptions& options) {
@@ -9,6 +11,14 @@ std::unique_ptr<Store> OpenStore(const TemporaryDirectory& directory, const Stor
   INFO(store.status().ToString());
   REQUIRE(store.ok());
   return *std::move(store);
+}
+
+void MakeVersion6(const std::string& file) {
+  const auto database = Database::Open(file, Bytes{0});
+  REQUIRE(database.ok());
+  for (const char* change : {"ALTER TABLE nodes DROP COLUMN lost_at_seconds",
+                             "ALTER TABLE nodes DROP COLUMN message", "PRAGMA user_version = 6"})
+    REQUIRE((*database)->Run(change).ok());
 }
 
 v1::JobSpec SpecNamed(const std::string& name) {
