@@ -26,7 +26,7 @@
 namespace medley {
 namespace {
 
-constexpr absl::Duration kCheckStoreEvery = absl::Hours(24);
+constexpr absl::Duration kLookAtStoreEvery = absl::Hours(24);
 
 // What is left out is what it says in config.proto, so that --show-config shows it.
 absl::Status FillDefaults(v1::CoordinatorConfig& config) {
@@ -38,6 +38,7 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (!config.has_lease_seconds()) config.set_lease_seconds(6);
   if (!config.has_settle_seconds()) config.set_settle_seconds(2);
   if (config.most_waiting_jobs() == 0) config.set_most_waiting_jobs(10'000);
+  if (!config.has_audit_days()) config.set_audit_days(400);
   if (config.message_protection() == v1::MESSAGE_PROTECTION_UNSPECIFIED)
     config.set_message_protection(v1::MESSAGE_PROTECTION_NONE);
   if (config.has_backup()) {
@@ -86,14 +87,17 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
            .allowed_directories = {config.allowed_directories().begin(), config.allowed_directories().end()},
            .message_protection = DecodeMessageProtection(config.message_protection())},
           *store, agents));
-  const PeriodicCheck check(*store, kCheckStoreEvery, [](const absl::Status& found) {
+  Audit audit(*store);
+  const absl::Duration audit_age = absl::Hours(24) * config.audit_days();
+  audit.DropOlderThan(audit_age);
+  const PeriodicCheck check(*store, kLookAtStoreEvery, [&](const absl::Status& found) {
+    audit.DropOlderThan(audit_age);
     if (!found.ok())
       LogError(absl::StrCat(found.message(),
                             "; `medley backup` what can be read, and restore a backup from before"));
   });
   const std::unique_ptr<ScheduledBackups> backups =
       config.has_backup() ? StartBackups(config.backup(), *store) : nullptr;
-  Audit audit(*store);
   Joining joining(
       *store, {.join = config.has_join() ? std::optional(config.join()) : std::nullopt,
                .tls = config.tls(),

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "coordinator/rpc/caller_metadata.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
@@ -152,6 +153,19 @@ void Audit::WriteRefusal(const Identity& who, const std::string& method, const a
   if (Append(std::move(record))) return;
   MutexLock lock(mutex_);
   quota.left_out += left_out;  // the next one says so
+}
+
+void Audit::DropOlderThan(absl::Duration age) {
+  const double now_seconds = UnixSecondsNow();
+  const absl::StatusOr<int64_t> dropped =
+      store_.DropAudit(now_seconds - absl::ToDoubleSeconds(age), now_seconds);
+  if (!dropped.ok()) {
+    LogError(absl::StrCat("what is older than audit_days was not dropped from the audit: ",
+                          dropped.status().message()));
+  } else if (*dropped > 0) {
+    LogInfo(absl::StrCat("dropped ", Counted(*dropped, "record"),
+                         " of the audit that were older than audit_days"));
+  }
 }
 
 bool Audit::Append(v1::AuditRecord record) {

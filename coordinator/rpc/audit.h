@@ -46,6 +46,9 @@ class Audit {
   // many more there were: who knocks neither fills the disk nor hides others.
   void WriteRefusal(const Identity& who, const std::string& method, const absl::Status& why);
 
+  // Drops what is older, and says so in the log and in the audit.
+  void DropOlderThan(absl::Duration age);
+
  private:
   // How many are written down.
   struct Quota {

@@ -59,6 +59,11 @@ constexpr const char* kToVersion6[] = {
 constexpr const char* kToVersion7[] = {
     "ALTER TABLE nodes ADD COLUMN lost_at_seconds INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE nodes ADD COLUMN message BLOB NOT NULL DEFAULT x''",
+    // What is older than its limit goes, once the store has noted up to where.
+    "DROP TRIGGER audit_is_not_shortened",
+    "CREATE TRIGGER audit_is_not_shortened BEFORE DELETE ON audit WHEN OLD.number > coalesce((SELECT value "
+    "FROM "
+    "counters WHERE name = 'audit dropped'), 0) BEGIN SELECT RAISE(ABORT, 'the audit is appended to'); END",
 };
 
 // From version 1.

@@ -112,12 +112,15 @@ class Store {
   // NotFound, too: it was not planned, or by an older version.
   absl::StatusOr<v1::PlanGrounds> GetPlanGrounds(const std::string& job_id);
 
-  // --- Who did what. Records are never changed or dropped.
+  // --- Who did what. Records are never changed, and dropped by DropAudit alone.
 
   // Numbers the record.
   absl::Status AppendAudit(const v1::AuditRecord& record);
   // The newest `limit`, oldest first.
   absl::StatusOr<std::vector<v1::AuditRecord>> ListAudit(int limit);
+  // Drops the oldest records, up to the first that is not from before `before_seconds` (Unix), and appends one, of `now_seconds`, that says
+  // so; if there are any. How many were dropped.
+  absl::StatusOr<int64_t> DropAudit(double before_seconds, double now_seconds);
 
   // --- Tokens by which agents join; a backup is restored without them.
 
@@ -222,6 +225,8 @@ class Store {
     const char* const name_;
     const absl::Time began_;
   };
+  // Within a transaction.
+  absl::Status AddToAudit(v1::AuditRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Rows of jobs that ended under a version that did not tell how.
   absl::Status NoteEnds() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> NextOf(const std::string& counter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -138,6 +138,44 @@ TEST_CASE("nodes are remembered with what they are and since when they are lost,
   CHECK((*nodes)[1].lost_at_seconds == 1'700'000'000);
 }
 
+TEST_CASE("of the audit what is older than asked goes, says so, and leaves what is younger where it is") {
+  const TemporaryDirectory directory;
+  const auto at = [](double seconds) {
+    v1::AuditRecord record;
+    record.set_method("SubmitJob");
+    record.set_at_seconds(seconds);
+    return record;
+  };
+  {
+    const auto store = OpenStore(directory);
+    // The clock was set back before the fourth.
+    for (const double seconds : {10, 20, 30, 15, 40}) REQUIRE(store->AppendAudit(at(seconds)).ok());
+    CHECK(*store->DropAudit(10, 100) == 0);
+    CHECK(store->ListAudit(100)->size() == 5);
+    CHECK(*store->DropAudit(30, 100) == 2);
+  }
+  {  // Nobody else takes what is left.
+    const auto database = Database::Open(directory.File("medley.db"), Bytes{0});
+    REQUIRE(database.ok());
+    CHECK_FALSE((*database)->Run("DELETE FROM audit").ok());
+  }
+  const auto store = OpenStore(directory);
+  const auto records = store->ListAudit(100);
+  REQUIRE(records.ok());
+  REQUIRE(records->size() == 4);
+  for (size_t i = 0; i < 4; ++i) CHECK((*records)[i].number() == 3 + i);
+  CHECK((*records)[0].at_seconds() == 30);
+  const v1::AuditRecord& told = records->back();
+  CHECK(told.at_seconds() == 100);
+  CHECK(told.identity() == "medley-coordinator");
+  CHECK(told.method() == "DropAudit");
+  CHECK(told.message() == "2 up to number 2, all from before 1970-01-01T00:00:30+00:00");
+
+  CHECK(*store->DropAudit(200, 300) == 4);  // that, too, in its time
+  CHECK(store->ListAudit(100)->size() == 1);
+  CHECK(store->ListAudit(100)->front().number() == 7);
+}
+
 TEST_CASE("lines are numbered, and can be had from a number on") {
   const TemporaryDirectory directory;
   const auto store = OpenStore(directory);

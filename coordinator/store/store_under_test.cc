@@ -17,7 +17,11 @@ void MakeVersion6(const std::string& file) {
   const auto database = Database::Open(file, Bytes{0});
   REQUIRE(database.ok());
   for (const char* change : {"ALTER TABLE nodes DROP COLUMN lost_at_seconds",
-                             "ALTER TABLE nodes DROP COLUMN message", "PRAGMA user_version = 6"})
+                             "ALTER TABLE nodes DROP COLUMN message", "DROP TRIGGER audit_is_not_shortened",
+                             "CREATE TRIGGER audit_is_not_shortened BEFORE DELETE ON audit BEGIN SELECT "
+                             "RAISE(ABORT, 'the audit is "
+                             "appended to'); END",
+                             "PRAGMA user_version = 6"})
     REQUIRE((*database)->Run(change).ok());
 }
 
