@@ -37,6 +37,7 @@
 #include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
 #include "runtime/log/request_id.h"
+#include "runtime/security/key_exposure.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/json_message.h"
 #include "runtime/wire/nearest_name.h"
@@ -339,6 +340,9 @@ absl::Status FinishConnection(Arguments& arguments, const CLI::App& app) {
   }
   if (AsksCoordinator(app)) {
     ASSIGN_OR_RETURN(connection.tls, PersonalTls(folder_field, folder));
+    const std::string warning =
+        connection.tls.has_value() ? KeyExposure(folder_field, connection.tls->key()) : "";
+    if (!warning.empty()) std::fprintf(stderr, "medley: warning: %s\n", warning.c_str());
   }
   if (app.count("--timeout") > 0) connection.timeout = absl::Seconds(arguments.timeout_seconds);
   connection.columns = TerminalColumns();

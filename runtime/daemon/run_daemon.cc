@@ -6,6 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -16,6 +19,7 @@
 #include "runtime/base/version.h"
 #include "runtime/daemon/daemon_config.h"
 #include "runtime/log/log.h"
+#include "runtime/security/key_exposure.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {
@@ -45,6 +49,21 @@ void SetLogLevelOf(const google::protobuf::Message& config) {
   const int level =
       config.GetReflection()->GetEnumValue(config, config.GetDescriptor()->FindFieldByName("log_level"));
   SetLogLevel(level == 0 ? LogLevel::kInfo : static_cast<LogLevel>(level));
+}
+
+// Of the keys that the configuration names.
+std::vector<std::string> KeyWarnings(const google::protobuf::Message& config) {
+  std::vector<std::string> warnings;
+  for (const char* name : {"tls", "join"}) {
+    const google::protobuf::FieldDescriptor* field = config.GetDescriptor()->FindFieldByName(name);
+    if (field == nullptr || !config.GetReflection()->HasField(config, field)) continue;
+    const google::protobuf::Message& section = config.GetReflection()->GetMessage(config, field);
+    const std::string key =
+        section.GetReflection()->GetString(section, section.GetDescriptor()->FindFieldByName("key"));
+    std::string warning = KeyExposure(absl::StrCat(name, ".key"), key);
+    if (!warning.empty()) warnings.push_back(std::move(warning));
+  }
+  return warnings;
 }
 
 void Reload(const Daemon& daemon) {
@@ -110,7 +129,11 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
   if (const absl::Status filled = daemon.fill_defaults(daemon.config); !filled.ok())
     return Say(daemon, filled, checks || absl::IsInvalidArgument(filled) ? kWrongConfiguration : kFailed);
   if (shows) std::fputs(WriteYaml(*daemon.config).c_str(), stdout);
-  if (checks) std::puts("the configuration is in order");
+  if (checks) {
+    for (const std::string& warning : KeyWarnings(*daemon.config))
+      std::fprintf(stderr, "%s: warning: %s\n", daemon.name.c_str(), warning.c_str());
+    std::puts("the configuration is in order");
+  }
   if (shows || checks) return 0;
   if (!restored_file.empty()) {
     if (const absl::Status restored = daemon.restore(restored_file); !restored.ok())
@@ -121,6 +144,7 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
   SetLogLevelOf(*daemon.config);
   StartLogOf(daemon);
   gpr_set_log_function([](gpr_log_func_args* said) { LogDebug(absl::StrCat("gRPC: ", said->message)); });
+  for (const std::string& warning : KeyWarnings(*daemon.config)) LogWarning(warning);
   const absl::Status status = daemon.serve();
   EndLog();
   return status.ok() ? 0

@@ -222,6 +222,22 @@ class JoinTest(unittest.TestCase):
                         "-in", folder + "/request.pem", "-out", folder + "/certificate.pem"], check=True, capture_output=True)
         write_file(folder + "/authority.pem", self.read("authority", "authority.pem"))
 
+    def test_a_key_that_others_can_read_is_told_but_not_refused(self):
+        self.issue("careless", "coordinator", "authority")
+        key = self.tls("careless")["key"]
+        file = write_spec(self.path("exposed.yaml"), self.coordinator_config("careless", "authority"))
+        for mode, warnings in ((0o600, 0), (0o644, 1)):
+            os.chmod(key, mode)
+            result = run_command([program("medley-coordinator"), "--config", file, "--check-config"])
+            self.assertEqual(result.status, 0, str(result))
+            self.assertEqual(result.err.count("warning: tls.key: "), warnings, result.err)
+        process, _ = self.start_coordinator("careless", "authority")
+        wait_for(process.log, lambda: "tls.key: others than its owner" in process.log())
+
+        self.assertEqual(self.medley("nodes").err, "")
+        os.chmod(self.tls("alice")["key"], 0o644)
+        self.assertIn("warning: MEDLEY_CERTIFICATES: others than its owner", self.medley("nodes").err)
+
     def test_a_configuration_that_cannot_work_is_refused_before_the_start(self):
         def said(config, name="medley-coordinator"):
             file = write_spec(self.path("wrong.yaml"), config)
