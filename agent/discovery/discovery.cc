@@ -54,6 +54,12 @@ absl::Status CheckHostHolds(const v1::Device& device, const std::string& field) 
       FormatBytes(total), " that this host has, or its control groups allow"));
 }
 
+// Whether a backend's objection stands until the configuration changes. Otherwise a driver may come, as after a start of the
+// machine.
+bool IsForGood(const absl::Status& objection) {
+  return absl::IsInvalidArgument(objection) || absl::IsUnimplemented(objection);
+}
+
 // What profiles are kept under: all that a device's speed depends on, and nothing else.
 std::string KindOf(const v1::Device& device) {
   return absl::StrFormat("%s%s%s x%d, %s", device.backend(), device.variant().empty() ? "" : "-",
@@ -175,15 +181,13 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
     } else {
       RETURN_IF_ERROR(CompleteReal(device, *backend, field));
     }
-    const std::string objection = backend->objection(DecodeDevice(device));
-    // One that is not there has no memory either; and its driver may come, as after a start of the machine.
-    if (!objection.empty() && !emulated && backend->nature != nullptr &&
-        backend->nature(DecodeDevice(device)).kind.empty())
-      return absl::FailedPreconditionError(absl::StrCat(field, ": ", objection));
-    if (!device.has_memory_bytes() && objection.empty())
+    const absl::Status objection = backend->objection(DecodeDevice(device));
+    const std::string why = absl::StrCat(field, ": ", objection.message());
+    if (!objection.ok() && !IsForGood(objection)) return absl::FailedPreconditionError(why);
+    if (!device.has_memory_bytes() && objection.ok())
       return absl::InvalidArgumentError(absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB"));
     RETURN_IF_ERROR(CheckHostHolds(device, field));
-    if (!objection.empty()) return absl::InvalidArgumentError(absl::StrCat(field, ": ", objection));
+    if (!objection.ok()) return absl::InvalidArgumentError(why);
   }
   return devices;
 }

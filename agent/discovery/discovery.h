@@ -30,8 +30,8 @@ std::vector<v1::Device> DiscoverDevices(const std::vector<Backend>& backends);
 // profile's memory and kind where nothing is said, and its profile's path is made absolute.
 // InvalidArgument: a name twice; cores of a GPU; an unknown backend; no memory, or of a processor more than the host
 // has or this process's control groups allow; a profile that cannot be read or is not an emulated device's; a device
-// that a backend objects to, with its reason. FailedPrecondition: likewise, as one that is not there; its driver may
-// come. Internal: the system does not say which cores this process may use.
+// that a backend objects to, with its reason. FailedPrecondition: likewise, but it may come, as the driver of one that is
+// not there. Internal: the system does not say which cores this process may use.
 absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> devices,
                                                         const std::vector<Backend>& backends);
 

@@ -46,7 +46,7 @@ TEST_CASE(
   const auto open = [](const DeviceDescription&) { return absl::UnavailableError("not opened here"); };
   backends.push_back({.name = "fast",
                       .open = open,
-                      .objection = [](const DeviceDescription&) { return ""; },
+                      .objection = [](const DeviceDescription&) { return absl::OkStatus(); },
                       .find =
                           [] {
                             return std::vector<DeviceDescription>{
@@ -197,11 +197,39 @@ TEST_CASE("of a device that is not there it is said that it is not, and not that
   device.set_name("cuda0");
   device.set_backend("cuda");
   device.set_variant("12345");
-  const auto devices = CompleteDevices({device}, AllBackends());
+  auto devices = CompleteDevices({device}, AllBackends());
   // Its driver may be loaded later: a service manager starts again what ends with this.
   REQUIRE(absl::IsFailedPrecondition(devices.status()));
   CHECK_THAT(std::string(devices.status().message()),
              Catch::StartsWith("devices[0] (cuda0): ") && !Catch::Contains("memory_bytes"));
+  // No driver makes these right.
+  device.set_variant("0:tf23");
+  devices = CompleteDevices({device}, AllBackends());
+  CHECK(absl::IsInvalidArgument(devices.status()));
+  CHECK_THAT(std::string(devices.status().message()),
+             Catch::StartsWith("devices[0] (cuda0): ") && Catch::Contains("tf23"));
+}
+
+TEST_CASE("of what a backend objects to, waiting is for what may come") {
+  struct Case {
+    absl::StatusCode objection, refusal;
+  };
+  const auto c =
+      GENERATE(values<Case>({{absl::StatusCode::kUnavailable, absl::StatusCode::kFailedPrecondition},
+                             {absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition},
+                             {absl::StatusCode::kInternal, absl::StatusCode::kFailedPrecondition},
+                             {absl::StatusCode::kInvalidArgument, absl::StatusCode::kInvalidArgument},
+                             {absl::StatusCode::kUnimplemented, absl::StatusCode::kInvalidArgument}}));
+  CAPTURE(c.objection);
+  const Backend backend = {
+      .name = "fast",
+      .open = [](const DeviceDescription&) { return absl::UnavailableError("not opened here"); },
+      .objection = [&](const DeviceDescription&) { return absl::Status(c.objection, "broken"); },
+      .nature = [](const DeviceDescription&) { return DeviceNature{}; }};
+  v1::Device device;
+  device.set_name("a");
+  device.set_backend("fast");
+  CHECK(CompleteDevices({device}, {backend}).status() == absl::Status(c.refusal, "devices[0] (a): broken"));
 }
 
 }  // namespace

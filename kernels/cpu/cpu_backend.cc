@@ -22,17 +22,20 @@
 namespace medley {
 namespace {
 
-std::string UnknownVariant(const std::string& name) {
-  return absl::StrCat("variant \"", name,
-                      "\" is unknown; the cpu backend has sse41, avx2, avx512, avx512bf16 and amx");
+absl::StatusOr<CpuVariant> VariantOf(const DeviceDescription& description) {
+  const std::optional<CpuVariant> variant = ParseCpuVariant(description.variant);
+  if (!variant.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variant \"", description.variant,
+                     "\" is unknown; the cpu backend has sse41, avx2, avx512, avx512bf16 and amx"));
+  }
+  RETURN_IF_ERROR(CheckCores(description.cores));
+  if (std::string lacks = CpuVariantObjection(*variant); !lacks.empty())
+    return absl::UnimplementedError(absl::StrCat("cpu-", description.variant, ": ", lacks));
+  return *variant;
 }
 
-std::string Objection(const DeviceDescription& description) {
-  const std::optional<CpuVariant> variant = ParseCpuVariant(description.variant);
-  if (!variant.has_value()) return UnknownVariant(description.variant);
-  if (std::string cores = CoresObjection(description.cores); !cores.empty()) return cores;
-  return CpuVariantObjection(*variant);
-}
+absl::Status Objection(const DeviceDescription& description) { return VariantOf(description).status(); }
 
 // What this process has become; nothing before the first device.
 struct ProcessState {
@@ -95,25 +98,18 @@ std::string OneDnnVersion(CpuVariant variant) {
 }
 
 absl::StatusOr<Device> Open(const DeviceDescription& description) {
-  const std::optional<CpuVariant> variant = ParseCpuVariant(description.variant);
-  if (!variant.has_value()) return absl::InvalidArgumentError(UnknownVariant(description.variant));
-  if (std::string cores = CoresObjection(description.cores); !cores.empty()) {
-    return absl::InvalidArgumentError(cores);
-  }
-  if (std::string lacks = CpuVariantObjection(*variant); !lacks.empty()) {
-    return absl::UnavailableError(absl::StrCat("cpu-", description.variant, ": ", lacks));
-  }
-  RETURN_IF_ERROR(Become(*variant, description.cores));
+  ASSIGN_OR_RETURN(const CpuVariant variant, VariantOf(description));
+  RETURN_IF_ERROR(Become(variant, description.cores));
   const int threads = static_cast<int>(description.cores.size());
   auto queue = std::make_unique<HostQueue>(
       absl::StrCat("cpu-", description.variant, " (", threads, threads == 1 ? " core)" : " cores)"),
       description.memory_limit);
   Device device;
-  device.provenance = {.hardware = ProcessorName(), .driver = "", .libraries = {OneDnnVersion(*variant)}};
-  device.computes.bf16 = MultipliesBf16(*variant);
+  device.provenance = {.hardware = ProcessorName(), .driver = "", .libraries = {OneDnnVersion(variant)}};
+  device.computes.bf16 = MultipliesBf16(variant);
   auto ops = std::make_unique<CandidateOps>();
   ops->Append("oneDNN and vector loops",
-              std::make_unique<CpuOps>(*queue, VectorKernelsFor(*variant), description.cores,
+              std::make_unique<CpuOps>(*queue, VectorKernelsFor(variant), description.cores,
                                        device.computes.bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32));
   ops->Append("reference", std::make_unique<ReferenceOps>(*queue));
   device.candidates = ops.get();

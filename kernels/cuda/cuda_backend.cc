@@ -98,11 +98,10 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   return device;
 }
 
-std::string Objection(const DeviceDescription& description) {
-  const auto variant = ParseCudaVariant(description.variant);
-  if (!variant.ok()) return std::string(variant.status().message());
-  const auto properties = CudaDevice::Look(variant->ordinal);
-  return properties.ok() ? CudaDevice::Objection(*properties) : std::string(properties.status().message());
+absl::Status Objection(const DeviceDescription& description) {
+  ASSIGN_OR_RETURN(const CudaVariant variant, ParseCudaVariant(description.variant));
+  ASSIGN_OR_RETURN(const CudaDevice::Properties properties, CudaDevice::Look(variant.ordinal));
+  return CudaDevice::Check(properties);
 }
 
 // A context and the libraries' own memory need the rest.
@@ -112,7 +111,7 @@ std::vector<DeviceDescription> FindDevices() {
   std::vector<DeviceDescription> found;
   for (int ordinal = 0; ordinal < CountCudaDevices(); ++ordinal) {
     const auto properties = CudaDevice::Look(ordinal);
-    if (!properties.ok() || !CudaDevice::Objection(*properties).empty()) continue;
+    if (!properties.ok() || !CudaDevice::Check(*properties).ok()) continue;
     found.push_back({.name = absl::StrCat("cuda", ordinal),
                      .backend = "cuda",
                      .variant = absl::StrCat(ordinal),

@@ -6,10 +6,11 @@ namespace medley {
 // NVIDIA GPUs from sm_80 on: matmuls by cuBLASLt, bf16 attention by cuDNN, all else by own kernels.
 //
 // `variant` is as in CudaVariant; `cores` is not looked at. The driver, cuBLASLt and cuDNN are opened at run
-// time; without the driver or a GPU open() returns Unavailable and objection() the same words, in a build
-// without a CUDA toolkit likewise. Without cuBLASLt or cuDNN the portable kernels take over. Several devices
+// time; without the driver or a GPU open() and objection() return Unavailable, in a build without a CUDA
+// toolkit likewise. Without cuBLASLt or cuDNN the portable kernels take over. Several devices
 // may be open in a process. Besides the contract, open() returns
-//   InvalidArgument    there is no GPU of that number.
+//   NotFound           there is no GPU of that number;
+//   Unimplemented      it is older than sm_80.
 // Precision::kF32 is true f32 unless the variant allows tf32.
 Backend CudaBackend();
 

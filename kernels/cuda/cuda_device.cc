@@ -19,7 +19,7 @@ absl::StatusOr<CUdevice> Find(const CudaDriver& driver, int ordinal) {
   RETURN_IF_ERROR(Unavailable(driver.ToStatus(driver.cuDeviceGetCount(&count), "counting the GPUs")));
   if (count == 0) return absl::UnavailableError("the NVIDIA driver shows no GPU");
   if (ordinal < 0 || ordinal >= count) {
-    return absl::InvalidArgumentError(
+    return absl::NotFoundError(
         absl::StrCat("there is no GPU ", ordinal, "; the driver shows ", count, ", counted from 0"));
   }
   CUdevice device = 0;
@@ -55,10 +55,11 @@ absl::StatusOr<CudaDevice::Properties> CudaDevice::Look(int ordinal) {
   return PropertiesOf(*driver, device);
 }
 
-std::string CudaDevice::Objection(const Properties& properties) {
-  if (properties.compute_major >= kOldestComputeMajor) return "";
-  return absl::StrCat(properties.name, " is sm_", properties.compute_major, properties.compute_minor,
-                      "; the kernels need sm_80 or newer");
+absl::Status CudaDevice::Check(const Properties& properties) {
+  if (properties.compute_major >= kOldestComputeMajor) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(properties.name, " is sm_", properties.compute_major,
+                                               properties.compute_minor,
+                                               "; the kernels need sm_80 or newer"));
 }
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int ordinal) {
@@ -69,8 +70,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int ordinal) {
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaDriver& driver, int ordinal) {
   ASSIGN_OR_RETURN(const CUdevice device, Find(driver, ordinal));
   ASSIGN_OR_RETURN(Properties properties, PropertiesOf(driver, device));
-  if (std::string objection = Objection(properties); !objection.empty())
-    return absl::UnavailableError(objection);
+  RETURN_IF_ERROR(Check(properties));
   CUcontext context = nullptr;
   RETURN_IF_ERROR(Unavailable(driver.ToStatus(driver.cuDevicePrimaryCtxRetain(&context, device),
                                               absl::StrCat("opening GPU ", ordinal))));

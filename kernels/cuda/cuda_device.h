@@ -22,14 +22,14 @@ class CudaDevice {
   };
 
   // What GPU `ordinal` is; creates no context.
-  // InvalidArgument: there is no such GPU, with how many there are. Unavailable: as CudaDriver::Get(), or
+  // NotFound: there is no such GPU, with how many there are. Unavailable: as CudaDriver::Get(), or
   // there is none.
   static absl::StatusOr<Properties> Look(int ordinal);
 
-  // Empty if the kernels run on such a GPU, otherwise why not.
-  static std::string Objection(const Properties& properties);
+  // Whether the kernels run on such a GPU. Unimplemented: why not.
+  static absl::Status Check(const Properties& properties);
 
-  // As Look(); besides, Unavailable: the context cannot be had, with the driver's words; or Objection().
+  // As Look() and Check(); besides, Unavailable: the context cannot be had, with the driver's words.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int ordinal);
   // The same with a driver that the caller has, which outlives the device.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaDriver& driver, int ordinal);

@@ -30,10 +30,7 @@ absl::StatusOr<EmulationProfile> ProfileOf(const DeviceDescription& description)
   return profile;
 }
 
-std::string Objection(const DeviceDescription& description) {
-  const absl::StatusOr<EmulationProfile> profile = ProfileOf(description);
-  return profile.ok() ? "" : std::string(profile.status().message());
-}
+absl::Status Objection(const DeviceDescription& description) { return ProfileOf(description).status(); }
 
 absl::StatusOr<Device> Open(const DeviceDescription& description) {
   ASSIGN_OR_RETURN(EmulationProfile profile, ProfileOf(description));

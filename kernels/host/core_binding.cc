@@ -25,21 +25,22 @@ absl::Status Bind(pid_t thread, const std::vector<int>& cores) {
 
 }  // namespace
 
-std::string CoresObjection(const std::vector<int>& cores) {
-  if (cores.empty()) return "cores is empty; name at least one core";
+absl::Status CheckCores(const std::vector<int>& cores) {
+  if (cores.empty()) return absl::InvalidArgumentError("cores is empty; name at least one core");
   const int count = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
   std::set<int> seen;
   for (int core : cores) {
     if (core < 0 || core >= count)
-      return absl::StrCat("core ", core, " does not exist; this machine has 0 to ", count - 1);
-    if (!seen.insert(core).second) return absl::StrCat("core ", core, " is named twice");
+      return absl::InvalidArgumentError(
+          absl::StrCat("core ", core, " does not exist; this machine has 0 to ", count - 1));
+    if (!seen.insert(core).second)
+      return absl::InvalidArgumentError(absl::StrCat("core ", core, " is named twice"));
   }
-  return "";
+  return absl::OkStatus();
 }
 
 absl::Status BindThread(const std::vector<int>& cores) {
-  if (std::string objection = CoresObjection(cores); !objection.empty())
-    return absl::InvalidArgumentError(objection);
+  RETURN_IF_ERROR(CheckCores(cores));
   return Bind(0, cores);
 }
 

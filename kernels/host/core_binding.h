@@ -1,17 +1,16 @@
 #pragma once
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 
 namespace medley {
 
-// Empty if `cores` names one or more cores of this machine, each once; otherwise what is wrong, naming the
+// Whether `cores` names one or more cores of this machine, each once. InvalidArgument: what is wrong, naming the
 // core.
-std::string CoresObjection(const std::vector<int>& cores);
+absl::Status CheckCores(const std::vector<int>& cores);
 
 // Lets the calling thread, and those it starts from now on, run on `cores` only.
-// InvalidArgument: CoresObjection, or a core that this process may not use.
+// InvalidArgument: as CheckCores, or a core that this process may not use.
 absl::Status BindThread(const std::vector<int>& cores);
 
 // BindThread for every thread of this process.

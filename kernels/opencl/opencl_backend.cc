@@ -42,18 +42,13 @@ absl::StatusOr<OpenClDevice> Find(const DeviceDescription& description) {
   }
   ASSIGN_OR_RETURN(const OpenClDevice* chosen, ChooseOpenClDevice(devices, description.variant));
   if (chosen->kind == OpenClKind::kCpu) {
-    if (std::string cores = CoresObjection(description.cores); !cores.empty()) {
-      return absl::InvalidArgumentError(cores);
-    }
+    RETURN_IF_ERROR(CheckCores(description.cores));
   }
-  if (std::string lacks = OpenClDeviceObjection(*chosen); !lacks.empty())
-    return absl::UnavailableError(lacks);
+  RETURN_IF_ERROR(CheckOpenClDevice(*chosen));
   return *chosen;
 }
 
-std::string Objection(const DeviceDescription& description) {
-  return std::string(Find(description).status().message());
-}
+absl::Status Objection(const DeviceDescription& description) { return Find(description).status(); }
 
 // PoCL, the OpenCL of processors, reads how many threads to start when it is first asked for devices; the
 // name of the variable is another one from version 5 on.
@@ -92,8 +87,7 @@ std::vector<DeviceDescription> FindDevices() {
   const auto opencl = LoadOpenCl();
   if (!opencl.ok()) return descriptions;
   for (const OpenClDevice& device : ListOpenClDevices(**opencl)) {
-    if (device.kind != OpenClKind::kGpu || device.vendor_id == kNvidia ||
-        !OpenClDeviceObjection(device).empty()) {
+    if (device.kind != OpenClKind::kGpu || device.vendor_id == kNvidia || !CheckOpenClDevice(device).ok()) {
       continue;
     }
     descriptions.push_back({.name = absl::StrCat("opencl", descriptions.size()),

@@ -10,9 +10,10 @@ namespace medley {
 // of its name, upper and lower case alike. `cores` are those of a device that is the processor: opening binds
 // all threads of the process to them for good, and a driver that has not yet started its threads starts one a
 // core. Other devices ignore them. Computes in f32. Besides the contract, open returns
-//   Unavailable      no OpenCL library, no device, or one too small for the kernels, with the reason;
-//   InvalidArgument  a variant that names no device (the message lists those that exist), or a core that is
-//                    none;
+//   Unavailable      no OpenCL library or no device, with the reason;
+//   NotFound, InvalidArgument
+//                    a variant that names no device, as ChooseOpenClDevice; or a core that is none;
+//   Unimplemented    the device is too small for the kernels;
 //   Internal         the driver's compiler refuses the kernels, with its log.
 // The first open on a machine compiles for seconds; compiled kernels are kept
 // (ProgramCache::DefaultFolder()).

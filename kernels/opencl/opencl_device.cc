@@ -105,21 +105,24 @@ absl::StatusOr<const OpenClDevice*> ChooseOpenClDevice(absl::Span<const OpenClDe
   const std::string existing = absl::StrJoin(devices, ", ", [](std::string* out, const OpenClDevice& device) {
     absl::StrAppend(out, PositionOf(device), " ", device.title());
   });
-  return absl::InvalidArgumentError(
-      absl::StrCat("variant \"", variant, "\" is no OpenCL device; there ",
-                   devices.empty() ? "is none" : absl::StrCat("are: ", existing)));
+  const std::string message = absl::StrCat("variant \"", variant, "\" is no OpenCL device; there ",
+                                           devices.empty() ? "is none" : absl::StrCat("are: ", existing));
+  return is_position && platform >= 0 && index >= 0 ? absl::NotFoundError(message)
+                                                    : absl::InvalidArgumentError(message);
 }
 
-std::string OpenClDeviceObjection(const OpenClDevice& device) {
+absl::Status CheckOpenClDevice(const OpenClDevice& device) {
   if (device.largest_group < kGroupItems) {
-    return absl::StrCat(device.title(), ": its work-groups have at most ", device.largest_group,
-                        " work-items, the kernels need ", kGroupItems);
+    return absl::UnimplementedError(absl::StrCat(device.title(), ": its work-groups have at most ",
+                                                 device.largest_group, " work-items, the kernels need ",
+                                                 kGroupItems));
   }
   if (device.group_memory < kGroupMemory) {
-    return absl::StrCat(device.title(), ": its work-groups share ", FormatBytes(device.group_memory),
-                        ", the kernels need ", FormatBytes(kGroupMemory));
+    return absl::UnimplementedError(absl::StrCat(device.title(), ": its work-groups share ",
+                                                 FormatBytes(device.group_memory), ", the kernels need ",
+                                                 FormatBytes(kGroupMemory)));
   }
-  return "";
+  return absl::OkStatus();
 }
 
 }  // namespace medley

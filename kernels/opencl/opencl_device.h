@@ -35,11 +35,12 @@ std::vector<OpenClDevice> ListOpenClDevices(const OpenClLibrary& opencl);
 
 // The device that `variant` names: the first if it is empty, otherwise "PLATFORM:DEVICE", two indexes, or a
 // part of the device's name, upper and lower case alike; of several that match, the first. Points into
-// `devices`. Pure. InvalidArgument: none; the message lists those that exist.
+// `devices`. Pure. The message of an error lists those that exist. NotFound: there is none at that position; a driver may
+// come that shows one. InvalidArgument: no name has this part, which is misspelt more often than its driver is late.
 absl::StatusOr<const OpenClDevice*> ChooseOpenClDevice(absl::Span<const OpenClDevice> devices,
                                                        const std::string& variant);
 
-// Empty if the kernels run on `device`, otherwise what it lacks. Pure.
-std::string OpenClDeviceObjection(const OpenClDevice& device);
+// Whether the kernels run on `device`. Unimplemented: what it lacks. Pure.
+absl::Status CheckOpenClDevice(const OpenClDevice& device);
 
 }  // namespace medley

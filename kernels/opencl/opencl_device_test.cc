@@ -47,7 +47,10 @@ TEST_CASE("a variant that names no device is refused with those that exist") {
     REQUIRE(chosen.ok());
     return;
   }
-  REQUIRE(absl::IsInvalidArgument(chosen.status()));
+  // A position may be filled later, by another driver.
+  const bool is_position = variant == "2:0" || variant == "1:2";
+  REQUIRE(chosen.status().code() ==
+          (is_position ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument));
   CHECK_THAT(std::string(chosen.status().message()), Catch::Contains("\"" + variant + "\"") &&
                                                          Catch::Contains("0:0 Arc A770 (Platform0 1.5)") &&
                                                          Catch::Contains("1:1 Radeon 6800"));
@@ -57,12 +60,13 @@ TEST_CASE("a variant that names no device is refused with those that exist") {
 
 TEST_CASE("a device too small for the kernels says what it lacks") {
   OpenClDevice device = kDevices[0];
-  CHECK(OpenClDeviceObjection(device).empty());
+  CHECK(CheckOpenClDevice(device).ok());
   device.largest_group = 255;
-  CHECK_THAT(OpenClDeviceObjection(device), Catch::Contains("at most 255 work-items"));
+  CHECK(absl::IsUnimplemented(CheckOpenClDevice(device)));
+  CHECK_THAT(std::string(CheckOpenClDevice(device).message()), Catch::Contains("at most 255 work-items"));
   device = kDevices[0];
   device.group_memory = KiB(16);
-  CHECK_THAT(OpenClDeviceObjection(device), Catch::Contains("16.0 KiB"));
+  CHECK_THAT(std::string(CheckOpenClDevice(device).message()), Catch::Contains("16.0 KiB"));
 }
 
 TEST_CASE("what a driver reports is complete and can be chosen by its position and its name") {

@@ -10,18 +10,16 @@
 namespace medley {
 namespace {
 
-std::string Objection(const DeviceDescription& description) {
+absl::Status Objection(const DeviceDescription& description) {
   if (!description.variant.empty()) {
-    return "variant \"" + description.variant +
-           "\" is unknown; the reference backend has none, leave it empty";
+    return absl::InvalidArgumentError("variant \"" + description.variant +
+                                      "\" is unknown; the reference backend has none, leave it empty");
   }
-  return CoresObjection(description.cores);
+  return CheckCores(description.cores);
 }
 
 absl::StatusOr<Device> Open(const DeviceDescription& description) {
-  if (std::string objection = Objection(description); !objection.empty()) {
-    return absl::InvalidArgumentError(objection);
-  }
+  RETURN_IF_ERROR(Objection(description));
   RETURN_IF_ERROR(BindThread(description.cores));
   Device device;
   auto queue = std::make_unique<HostQueue>("reference", description.memory_limit);

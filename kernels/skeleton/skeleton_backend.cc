@@ -5,21 +5,21 @@
 #include "kernels/fallback/reference_fallback_ops.h"
 #include "kernels/skeleton/skeleton_ops.h"
 #include "kernels/skeleton/skeleton_queue.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/device/candidate_ops.h"
 #include "runtime/device/converting_ops.h"
 
 namespace medley {
 namespace {
 
-std::string Objection(const DeviceDescription& description) {
-  if (description.variant.empty()) return "";
-  return "variant \"" + description.variant + "\" is unknown; the skeleton backend has none, leave it empty";
+absl::Status Objection(const DeviceDescription& description) {
+  if (description.variant.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("variant \"" + description.variant +
+                                    "\" is unknown; the skeleton backend has none, leave it empty");
 }
 
 absl::StatusOr<Device> Open(const DeviceDescription& description) {
-  if (std::string objection = Objection(description); !objection.empty()) {
-    return absl::InvalidArgumentError(objection);
-  }
+  RETURN_IF_ERROR(Objection(description));
   auto queue = std::make_unique<SkeletonQueue>(description.memory_limit);
   auto ops = std::make_unique<CandidateOps>();
   ops->Append("skeleton", std::make_unique<SkeletonOps>(*queue));

@@ -52,11 +52,12 @@ struct Backend {
 
   // Opens a device in this process. The CPU backends bind the process to the device's cores and
   // limit the instruction set for good: one device a process.
-  // Unavailable: not on this machine, with the reason. InvalidArgument: unknown variant or core.
+  // Unavailable, NotFound: not on this machine now, with the reason; it may come, as a driver does. Unimplemented: what
+  // is there is not what the kernels need. InvalidArgument: unknown variant or core.
   std::function<absl::StatusOr<Device>(const DeviceDescription&)> open;
 
-  // Empty if `description` could be opened on this machine, otherwise why not. Changes nothing.
-  std::function<std::string(const DeviceDescription&)> objection;
+  // OK if `description` could be opened on this machine, otherwise the error of `open`. Changes nothing.
+  std::function<absl::Status(const DeviceDescription&)> objection;
 
   // Backends that look for their devices themselves have these two; they are null for others. Without such
   // hardware the list is empty, and a nature has an empty kind.
