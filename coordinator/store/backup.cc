@@ -4,18 +4,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/database.h"
 #include "coordinator/store/directory_lock.h"
 #include "coordinator/store/schema.h"
 #include "coordinator/store/store.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/files/file_error.h"
+#include "runtime/base/files/file_reader.h"
+#include "runtime/base/files/write_all.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 
@@ -25,13 +31,29 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A directory is its service's user's: what root has put there would be nobody's else to open.
+// A directory is its service's user's: what root has put there would be nobody's else to open. No links are followed, by which that
+// user could be given any file.
 absl::Status GiveToOwner(const std::string& directory, std::initializer_list<std::string> files) {
   struct stat owned = {};
   if (geteuid() != 0 || stat(directory.c_str(), &owned) != 0) return absl::OkStatus();
   for (const std::string& file : files) {
-    if (chown(file.c_str(), owned.st_uid, owned.st_gid) != 0)
+    if (lchown(file.c_str(), owned.st_uid, owned.st_gid) != 0)
       return absl::UnavailableError(absl::StrCat(file, " cannot be given to the owner of ", directory));
+  }
+  return absl::OkStatus();
+}
+
+// A new file, readable for its owner alone. A link that somebody put there meanwhile is not written through.
+absl::Status Copy(const FileReader& from, const std::string& to) {
+  const int descriptor = open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor < 0) return FileError(errno, "create", to);
+  const absl::Cleanup closing = [&] { close(descriptor); };
+  std::vector<std::byte> part;
+  for (int64_t at = 0; at < from.bytes(); at += static_cast<int64_t>(part.size())) {
+    part.resize(static_cast<size_t>(std::min(MiB(1).value, from.bytes() - at)));
+    RETURN_IF_ERROR(from.Read(at, absl::MakeSpan(part)));
+    const int error = WriteAll(descriptor, {reinterpret_cast<const char*>(part.data()), part.size()});
+    if (error != 0) return FileError(error, "write", to);
   }
   return absl::OkStatus();
 }
@@ -62,13 +84,12 @@ absl::Status Store::Check() {
 }
 
 absl::Status RestoreStore(const std::string& file, const std::string& directory) {
-  std::error_code error;
-  if (!fs::is_regular_file(file, error))
-    return absl::FailedPreconditionError(absl::StrCat(file, " is not there, or is no file"));
+  ASSIGN_OR_RETURN(const FileReader backup, FileReader::Open(file));
   ASSIGN_OR_RETURN(const std::unique_ptr<DirectoryLock> lock,
                    DirectoryLock::Acquire(directory, "medley.lock"));
   RETURN_IF_ERROR(GiveToOwner(directory, {directory + "/medley.lock"}));
   const std::string target = directory + "/medley.db", partial = target + ".restored";
+  std::error_code error;
   // What another database of that name left beside it would be taken for this one's newest changes.
   for (const char* rest : {"", "-wal", "-shm", "-journal"}) {
     if (fs::exists(target + rest, error))
@@ -76,9 +97,8 @@ absl::Status RestoreStore(const std::string& file, const std::string& directory)
           absl::StrCat(target, rest, " is there already; a backup is restored into another directory"));
     fs::remove(partial + rest, error);
   }
-  fs::copy_file(file, partial, fs::copy_options::overwrite_existing, error);
-  if (error) return absl::UnavailableError(absl::StrCat(partial, " cannot be written: ", error.message()));
   const auto check = [&]() -> absl::Status {
+    RETURN_IF_ERROR(Copy(backup, partial));
     ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(partial, Bytes{0}));
     RETURN_IF_ERROR(CheckSchema(*database));
     // What was spent or revoked since would be good again.

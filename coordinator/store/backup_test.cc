@@ -84,6 +84,40 @@ TEST_CASE("what is restored belongs to the owner of the directory, also where ro
   }
 }
 
+// The directory is another user's, who could have root give away or write to any file by it.
+TEST_CASE("a link in the directory is not followed to a lock that is no file of the store") {
+  const TemporaryDirectory directory, elsewhere;
+  const std::string file = elsewhere.path() + "/backup.db", target = elsewhere.path() + "/state",
+                    others = elsewhere.path() + "/others";
+  REQUIRE(OpenStore(directory)->BackUp(file).ok());
+  std::filesystem::create_directory(target);
+  std::ofstream(others) << "of root";
+  std::filesystem::create_symlink(others, target + "/medley.lock");
+  if (geteuid() == 0) REQUIRE(chown(target.c_str(), 54321, 54322) == 0);
+  const absl::Status status = RestoreStore(file, target);
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("medley.lock"));
+  struct stat found = {};
+  REQUIRE(stat(others.c_str(), &found) == 0);
+  CHECK(found.st_uid == geteuid());
+  CHECK_FALSE(std::filesystem::exists(target + "/medley.db"));
+}
+
+TEST_CASE("a backup that cannot be read is what is said, and nothing is made") {
+  const TemporaryDirectory directory, elsewhere;
+  const std::string file = elsewhere.path() + "/backup.db", target = elsewhere.path() + "/state";
+  REQUIRE(OpenStore(directory)->BackUp(file).ok());
+  std::filesystem::permissions(elsewhere.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(file, std::filesystem::perms::none);
+  const bool is_root = geteuid() == 0;  // who reads everything
+  if (is_root) REQUIRE(seteuid(54321) == 0);
+  const absl::Status status = RestoreStore(file, target);
+  if (is_root) REQUIRE(seteuid(0) == 0);
+  CHECK(absl::IsPermissionDenied(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains(file));
+  CHECK_FALSE(std::filesystem::exists(target));
+}
+
 TEST_CASE("a store is not restored over another, nor one that is damaged or another's") {
   const TemporaryDirectory directory, elsewhere;
   const std::string file = elsewhere.path() + "/backup.db", target = elsewhere.path() + "/state";
@@ -94,7 +128,7 @@ TEST_CASE("a store is not restored over another, nor one that is damaged or anot
     CHECK(absl::IsFailedPrecondition(RestoreStore(file, directory.path())));  // it is open
   }
   CHECK(absl::IsFailedPrecondition(RestoreStore(file, directory.path())));
-  CHECK(absl::IsFailedPrecondition(RestoreStore(elsewhere.path() + "/nowhere", target)));
+  CHECK(absl::IsNotFound(RestoreStore(elsewhere.path() + "/nowhere", target)));
   // What is left of another store beside it would be taken for changes of this one.
   std::filesystem::create_directories(target);
   std::ofstream(target + "/medley.db-wal") << "changes of another";

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(const std:
   if (directory.empty()) return absl::FailedPreconditionError("directory is empty; allowed is a path");
   RETURN_IF_ERROR(MakeDirectory(directory));
   const std::string path = absl::StrCat(directory, "/", file_name);
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (descriptor < 0) return FromErrno(errno, absl::StrCat("opening ", path));
   std::unique_ptr<DirectoryLock> lock(new DirectoryLock(descriptor));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {

@@ -11,7 +11,8 @@ namespace medley {
 class DirectoryLock {
  public:
   // Makes `directory` and its parents if they are missing, and locks `directory`/`file_name`, which stays.
-  // FailedPrecondition: someone else has the lock; or the directory cannot be made or written to; with why.
+  // FailedPrecondition: someone else has the lock; the directory cannot be made or written to; or the file is a link, which root would
+  // follow to what the directory's owner may not open; with why.
   // ResourceExhausted: the disk is full. Each names the path at fault.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(const std::string& directory,
                                                                 const std::string& file_name);
