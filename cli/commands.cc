@@ -1,8 +1,12 @@
 #include "cli/commands.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +15,7 @@
 #include "cli/coordinator_client.h"
 #include "cli/kernel_view.h"
 #include "cli/output_file.h"
+#include "runtime/base/files/write_all.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/engine/checkpoint/manifest.h"
@@ -99,19 +104,24 @@ absl::Status RunBackup(const Connection& connection, const std::string& file) {
         absl::StrCat(file, " is there already; a backup is not written over another file"));
   RETURN_IF_ERROR(CheckOutputFile("FILE", file));
   const std::string partial = file + ".partial";
-  std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-  // All that was ever submitted is in it, which admins alone may ask for. A file system without modes has none to set.
+  // All that was ever submitted is in it, which admins alone may ask for: not into a file that others have open, nor through a link of
+  // theirs.
   std::error_code error;
-  std::filesystem::permissions(
-      partial, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
+  std::filesystem::remove(partial, error);
+  const int descriptor = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor < 0)
+    return absl::UnavailableError(absl::StrCat("cannot make ", partial, ": ", std::strerror(errno)));
   error.clear();
   int64_t bytes = 0;
+  int failure = 0;
   absl::Status status = Connect(connection).BackUp([&](const std::string& part) {
     bytes += static_cast<int64_t>(part.size());
-    return static_cast<bool>(out.write(part.data(), static_cast<std::streamsize>(part.size())));
+    failure = WriteAll(descriptor, part);
+    return failure == 0;
   });
-  out.close();
-  if (!out) status = absl::UnavailableError(absl::StrCat("cannot write ", partial));
+  if (close(descriptor) != 0 && failure == 0) failure = errno;
+  if (failure != 0)
+    status = absl::UnavailableError(absl::StrCat("cannot write ", partial, ": ", std::strerror(failure)));
   if (status.ok()) std::filesystem::rename(partial, file, error);
   if (error) status = absl::UnavailableError(absl::StrCat("cannot write ", file, ": ", error.message()));
   if (!status.ok()) {

@@ -1,6 +1,7 @@
 // Commands about nodes and the cluster.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command_line_under_test.h"
@@ -60,6 +61,30 @@ TEST_CASE("a backup is its owner's alone to read, as what the coordinator has is
   CHECK(std::filesystem::file_size(file) == std::string("a store").size());
   CHECK(std::filesystem::status(file).permissions() ==
         (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
+TEST_CASE("a backup is not written through what lies where it is begun") {
+  FakeCoordinator coordinator;
+  const std::string file = TemporaryFile("through.db"), partial = file + ".partial",
+                    others = TemporaryFile("others");
+  for (const std::string& path : {file, partial, others}) std::filesystem::remove_all(path);
+  std::ofstream(others) << "another's";
+  SECTION("a link or another's file is replaced") {
+    SECTION("a link") { std::filesystem::create_symlink(others, partial); }
+    SECTION("a file that others have open") { std::filesystem::create_hard_link(others, partial); }
+    CHECK(Ask(coordinator, {"backup", file}).code == 0);
+    CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(file)));
+    CHECK(std::filesystem::status(file).permissions() ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  }
+  SECTION("what cannot be replaced is told") {
+    std::filesystem::create_directories(partial + "/folder");
+    const Outcome outcome = Ask(coordinator, {"backup", file});
+    CHECK(outcome.code == 1);
+    CHECK_THAT(outcome.err, Catch::Contains("cannot make " + partial));
+    CHECK_FALSE(std::filesystem::exists(file));
+  }
+  CHECK(std::filesystem::file_size(others) == std::string("another's").size());
 }
 
 TEST_CASE("a bundle has all of each of the newest jobs, which their list has not") {

@@ -229,6 +229,15 @@ class PlainTest(ClientTest):
         with self.assert_raises(medley.InvalidArgument, "backup.db is there already"):
             self.client.back_up(file)
         self.assertIn(job.id.encode(), file.read_bytes())
+        others = file.with_name("others")
+        others.write_bytes(b"another's")
+        file.unlink()
+        for lay in (os.symlink, os.link):
+            with self.subTest(lay=lay.__name__):
+                lay(others, f"{file}.partial")
+                self.client.back_up(file)
+                self.assertEqual((file.lstat().st_mode, others.read_bytes()), (0o100600, b"another's"))
+                file.unlink()
         with medley.Client(NOWHERE) as nobody, self.assertRaises(medley.Unavailable):
             nobody.back_up(self.running.path("other.db"))
         self.assertFalse(list(pathlib.Path(self.running.path("backup.db")).parent.glob("other.db*")))

@@ -271,9 +271,13 @@ class Client:
         if os.path.exists(path):
             raise InvalidArgument(f"{path} is there already; a backup is not written over another file")
         partial = path + ".partial"
+        if os.path.lexists(partial):
+            os.remove(partial)
+        # All that was ever submitted is in it, which admins alone may ask for: not into a file that others have open, nor through a link
+        # of theirs.
+        out = open(partial, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
         try:
-            # All that was ever submitted is in it, which admins alone may ask for.
-            with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+            with out:
                 for part in self._connection.listen("BackUp", wire.BackUpRequest(), wire.BackUpPart, self._patience):
                     out.write(part.bytes)
                 size = out.tell()
