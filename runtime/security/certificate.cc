@@ -221,10 +221,14 @@ absl::StatusOr<Certificate> CheckTls(const v1::TlsConfig& tls) {
   };
   if (absl::Now() > found->valid_until) return not_now(" was in force until ", found->valid_until);
   if (absl::Now() < found->valid_from) return not_now(" is not in force before ", found->valid_from);
-  const std::string why = WhyNotTrusted(chain, authorities);
-  if (!why.empty())
+  if (const std::string why = WhyNotSignedBy(chain, authorities); !why.empty())
     return refuse("certificate", tls.certificate(),
                   absl::StrCat("is not signed by ", tls.authority(), ": ", why));
+  // Its own time is looked at above.
+  if (const std::string why = WhyNotTrusted(chain, authorities); !why.empty())
+    return absl::FailedPreconditionError(
+        absl::StrCat("tls.certificate: ", tls.certificate(), " is signed by ", tls.authority(),
+                     ", but that or one between them is not in force: ", why));
   return found;
 }
 

@@ -56,8 +56,8 @@ absl::StatusOr<std::string> ReadPemFile(absl::string_view field, const std::stri
 
 // Whether a daemon or a client can show this certificate: the files are there and readable, the key is the certificate's, the
 // certificate is in force and signed by one of the authority's.
-// InvalidArgument: it cannot; FailedPrecondition: it cannot now, as the certificate is in force at another time. Both name the file and
-// say why. The certificate of `tls` otherwise.
+// InvalidArgument: it cannot; FailedPrecondition: it cannot now, as the certificate, or one that it is signed by, is in force at another
+// time. Both name the file and say why. The certificate of `tls` otherwise.
 absl::StatusOr<Certificate> CheckTls(const v1::TlsConfig& tls);
 
 }  // namespace medley

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "absl/time/clock.h"
+#include "runtime/security/openssl_handles.h"
 #include "runtime/security/test_certificates.h"
 
 namespace medley {
@@ -115,6 +116,26 @@ TEST_CASE("what cannot be shown is refused, and the file is named") {
   // A service that ends with this is started again: its clock may not be set yet, or another certificate come.
   CHECK(absl::IsFailedPrecondition(CheckTls(late).status()));
   CHECK(absl::IsInvalidArgument(CheckTls(tls).status()));
+}
+
+// The same authority, whose time has passed.
+std::string Ended(const KeyAndCertificate& authority) {
+  const CertificateHandle certificate = NextCertificate(*ReadBio(authority.certificate));
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), -1);
+  REQUIRE(X509_sign(certificate.get(), FirstKey(authority.key).get(), EVP_sha256()) != 0);
+  return PemOf([&](BIO* to) { return PEM_write_bio_X509(to, certificate.get()); });
+}
+
+TEST_CASE("an authority whose time has passed is another's to replace, and no wrong configuration") {
+  const TestCertificates certificates;
+  const v1::TlsConfig tls = certificates.Issue(v1::ROLE_AGENT);
+  REQUIRE(CheckTls(tls).ok());
+  std::ofstream(tls.authority()) << Ended(certificates.authority());
+  const absl::Status status = CheckTls(tls).status();
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK_THAT(std::string(status.message()), Catch::StartsWith("tls.certificate: " + tls.certificate()) &&
+                                                Catch::Contains(tls.authority()) &&
+                                                Catch::Contains("expired"));
 }
 
 TEST_CASE("an authority's key must be its own") {
