@@ -40,8 +40,8 @@ struct RunningServer {
   std::unique_ptr<grpc::Server> server;
 };
 
-// What is wrong with how a daemon is to be reached. InvalidArgument: certificates that cannot be shown (CheckTls), or an address,
-// named by its field, that others reach, in the clear, without `insecure`.
+// What is wrong with how a daemon is to be reached. InvalidArgument: certificates that cannot be shown, or an address, named by its
+// field, that others reach, in the clear, without `insecure`. FailedPrecondition: certificates that are not in force (CheckTls).
 absl::Status CheckServer(const ServerOptions& options);
 
 // Whether a daemon could listen at both addresses now: for who would leave something behind before it serves. Unavailable: one is

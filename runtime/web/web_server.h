@@ -50,7 +50,7 @@ class WebServer {
     const v1::TlsConfig* tls = nullptr;  // null: in the clear; outlives the server
     Handler handler;
   };
-  // InvalidArgument: certificates that cannot be shown. Unavailable: the address is in use or not this machine's.
+  // InvalidArgument: certificates that cannot be shown. FailedPrecondition: they are not in force. Unavailable: the address is in use or not this machine's.
   static absl::StatusOr<std::unique_ptr<WebServer>> Start(Options options);
   // Streams must have ended, or end soon.
   ~WebServer();
