@@ -66,6 +66,17 @@ TEST_CASE("a file that is damaged while it is open is found out at the next look
   found.WaitForNotification();
 }
 
+TEST_CASE("that another program has the file locked is no failure of the file") {
+  const TemporaryDirectory directory;
+  const auto one = Database::Open(directory.File("a.db"), Bytes{0}),
+             other = Database::Open(directory.File("a.db"), Bytes{0});
+  REQUIRE((one.ok() && other.ok()));
+  REQUIRE((*other)->Run("PRAGMA busy_timeout = 0").ok());
+  REQUIRE((*one)->Run("BEGIN IMMEDIATE").ok());
+  CHECK(absl::IsUnavailable((*other)->Run("BEGIN IMMEDIATE")));
+  CHECK((*other)->failures() == 0);
+}
+
 TEST_CASE("a directory that cannot be used is refused with its path") {
   const TemporaryDirectory directory;
   const std::string file = directory.path() + "/file";

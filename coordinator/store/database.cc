@@ -44,7 +44,11 @@ absl::StatusCode CodeOf(int sqlite_code, int system_error) {
   }
 }
 
-bool IsOfTheFile(absl::StatusCode kind) {
+// Neither a lock that another program has for long nor a want of memory says anything of the disk.
+bool IsOfTheFile(int sqlite_code, absl::StatusCode kind) {
+  for (const int other : {SQLITE_BUSY, SQLITE_LOCKED, SQLITE_NOMEM})
+    if ((sqlite_code & 0xff) == other) return false;
+  if (sqlite_code == SQLITE_IOERR_NOMEM) return false;
   return kind == absl::StatusCode::kResourceExhausted || kind == absl::StatusCode::kDataLoss ||
          kind == absl::StatusCode::kFailedPrecondition || kind == absl::StatusCode::kUnavailable;
 }
@@ -135,7 +139,7 @@ absl::Status Database::Failure(int code) {
   const int system_error = connection_ == nullptr ? 0 : sqlite3_system_errno(connection_);
   const char* words = connection_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(connection_);
   const absl::StatusCode kind = CodeOf(code, system_error);
-  if (IsOfTheFile(kind)) ++failures_;
+  if (IsOfTheFile(code, kind)) ++failures_;
   return absl::Status(kind, absl::StrCat(path_, ": ", words, " (SQLite code ", code, ")"));
 }
 

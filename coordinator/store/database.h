@@ -97,7 +97,8 @@ class Database {
 
   const std::string& path() const { return path_; }
 
-  // How many statements ended with ResourceExhausted, DataLoss, FailedPrecondition or Unavailable: the file's fault, not the caller's.
+  // How many statements ended with ResourceExhausted, DataLoss, FailedPrecondition or Unavailable by the file's fault: not the caller's, nor
+  // another program's that has it locked, nor for want of memory.
   uint64_t failures() const { return failures_; }
 
  private:
