@@ -79,7 +79,7 @@ absl::Status Store::Check() {
   };
   const absl::Status whole = check();
   const MutexLock lock(mutex_);
-  failed_checks_ += whole.ok() ? 0 : 1;
+  is_whole_ = whole.ok();
   return whole;
 }
 

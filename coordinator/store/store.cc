@@ -74,7 +74,12 @@ std::map<std::string, DurationHistogram> Store::Durations() {
 
 uint64_t Store::Failures() {
   const MutexLock lock(mutex_);
-  return database_->failures() + failed_checks_;
+  return database_->failures();
+}
+
+bool Store::IsWhole() {
+  const MutexLock lock(mutex_);
+  return is_whole_;
 }
 
 absl::Status Store::NoteEnds() {

@@ -157,8 +157,10 @@ class Store {
   absl::StatusOr<std::map<v1::JobState, int64_t>> CountEndedJobs();
   // How long the calls took so far, by their names, waiting for each other included.
   std::map<std::string, DurationHistogram> Durations();
-  // How often its file failed calls: full, gone, read-only or damaged, also where Check found it damaged.
+  // How often its file failed calls: full, gone, read-only or damaged.
   uint64_t Failures();
+  // Whether the newest Check, if there was one, found it whole.
+  bool IsWhole();
   // Where it is, as it was given.
   const std::string& directory() const { return directory_; }
   // Writes the store as it is now to a file, which must not be there yet and which its owner alone may read; others go on meanwhile. After
@@ -241,7 +243,7 @@ class Store {
   Mutex mutex_;
   const std::unique_ptr<Database> database_ ABSL_PT_GUARDED_BY(mutex_);
   std::map<std::string, DurationHistogram> durations_ ABSL_GUARDED_BY(mutex_);
-  uint64_t failed_checks_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_whole_ ABSL_GUARDED_BY(mutex_) = true;  // as Open found it
 };
 
 }  // namespace medley

@@ -60,6 +60,10 @@ void CoordinatorSite::AddFigures(OpenMetrics& metrics) {
   // 0 where the disk does not answer, which is what the figure is for.
   metrics.Single("medley_store_readable", OpenMetrics::Type::kGauge,
                  "1: the coordinator's store can be read.", jobs.ok() ? 1 : 0);
+  metrics.Single(
+      "medley_store_whole", OpenMetrics::Type::kGauge,
+      "0: the newest check of the coordinator's whole store found it damaged, or could not read it.",
+      store_.IsWhole() ? 1 : 0);
   if (!jobs.ok()) return;
   AddJobFigures(*jobs, now_seconds, metrics);
   std::vector<v1::Trace> traces;
