@@ -119,7 +119,9 @@ void BackwardPasses::FindPieces(bool last_of_chunk) {
   }
   if (last_of_chunk) {
     for (const StepWriter::SliceBegin& begin : writer_.slice_begins()) {
-      if (begin.block > whole.first && begin.block < whole.end) first_blocks_.push_back(begin.block);
+      if (begin.block <= whole.first || begin.block >= whole.end) continue;
+      // Slices on peers and others may begin with one block.
+      if (first_blocks_.empty() || first_blocks_.back() != begin.block) first_blocks_.push_back(begin.block);
     }
   }
   first_blocks_.push_back(whole.first);
