@@ -120,7 +120,7 @@ class StepTasks {
   std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
   std::vector<OfInstruction> tasks_of_instruction_;
   std::vector<int> joint_task_;  // by key; -1: none yet
-  // Of slices that are parts (-1), and of parameters, by how often they have been gathered before.
+  // Of slices that are parts, by -1 - steps_before_, and of parameters, by how often they have been gathered before.
   std::map<std::tuple<int, SegmentId, int, std::vector<Rank>>, int> part_task_;
   std::vector<std::vector<Meeting>> meetings_;  // of each unit
   std::vector<Progress> progress_;              // of each rank
