@@ -119,6 +119,9 @@ TEST_CASE("what does not fit, or is not in force, replaces nothing") {
   const v1::TlsConfig strange = strangers.Issue(v1::ROLE_AGENT);
   CHECK(absl::IsInvalidArgument(
       ReplacePair(pair.tls, *ReadPemFile("", strange.key()), *ReadPemFile("", strange.certificate()))));
+  const auto late =
+      Issue(pair.certificates.authority(), {.name = "node1", .role = v1::ROLE_AGENT}, {}, -absl::Hours(1));
+  CHECK(absl::IsFailedPrecondition(pair.Replace(*late)));
   CHECK(pair.Key() == before);
   pair.CheckFits();
 }
