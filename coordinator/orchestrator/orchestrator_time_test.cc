@@ -263,7 +263,7 @@ TEST_CASE(
 
   restart();
   timed.site.Register(FakeNode("a"));
-  check_lost(7.5);  // at once: since when is known
+  check_lost(7);  // at once: since when is known, to the second
   const std::string next = timed.site.Submit(FakeJob("tiny"));
   timed.Pass(absl::Seconds(3), renew);  // b is not waited for
   CHECK(timed.site.Await(next, v1::JOB_STATE_DONE).plan().devices_size() == 1);
