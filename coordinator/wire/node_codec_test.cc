@@ -34,13 +34,17 @@ TEST_CASE("a node survives the way in and out with everything that it says of it
   CHECK(description->rack == "r1");
   CHECK(description->devices[0].description.cores == std::vector<int>{0, 1});
   CHECK(description->devices[3].description.largest_buffer == GiB(4));
-  const v1::Node back = EncodeNode({*description, true, "", {{"cpu0", "gpt-1"}}, absl::Seconds(2.5)});
+  const v1::Node back = EncodeNode({.description = *description,
+                                    .alive = true,
+                                    .jobs = {{"cpu0", "gpt-1"}},
+                                    .since_renewal = absl::Seconds(2.5)});
   CAPTURE(back.DebugString());
   CHECK(google::protobuf::util::MessageDifferencer::Equals(back, node));
 }
 
 TEST_CASE("a dead node says why") {
-  const v1::Node node = EncodeNode({{.name = "a"}, false, "gone for 11s", {}, absl::Seconds(11)});
+  const v1::Node node = EncodeNode(
+      {.description = {.name = "a"}, .status = "gone for 11s", .since_renewal = absl::Seconds(11)});
   CHECK_FALSE(node.alive());
   CHECK(node.status() == "gone for 11s");
 }
