@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <future>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -25,14 +26,11 @@ TEST_CASE("the first backup is made at once, and a restart makes none before its
   const TemporaryDirectory state, elsewhere;
   const auto store = OpenStore(state);
   const BackupSchedule schedule{.directory = elsewhere.File("backups"), .every = absl::Hours(24), .keep = 7};
-  absl::Notification told;
-  absl::StatusOr<std::string> file;
   {
-    const ScheduledBackups backups(*store, schedule, [&](const absl::StatusOr<std::string>& made) {
-      file = made;
-      told.Notify();
-    });
-    told.WaitForNotification();
+    std::promise<absl::StatusOr<std::string>> told;
+    const ScheduledBackups backups(*store, schedule,
+                                   [&](const absl::StatusOr<std::string>& made) { told.set_value(made); });
+    const absl::StatusOr<std::string> file = told.get_future().get();
     INFO(file.status());
     REQUIRE(file.ok());
     REQUIRE(std::filesystem::exists(*file));
