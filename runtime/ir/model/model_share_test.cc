@@ -2,40 +2,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <numeric>
 #include <random>
+
+#include "runtime/ir/model/random_shares.h"
 
 namespace medley {
 namespace {
-
-// Shares that a planner could give to unlike devices: as many of each thing as fall to a rank by chance, at
-// least one.
-std::vector<ModelShare> RandomShares(const ModelConfig& config, int degree, std::mt19937_64& random) {
-  const auto cut = [&](int size) {
-    std::vector<int> ends(size - 1);
-    std::iota(ends.begin(), ends.end(), 1);
-    std::shuffle(ends.begin(), ends.end(), random);
-    ends.resize(degree - 1);
-    ends.push_back(size);
-    std::sort(ends.begin(), ends.end());
-    std::vector<IndexRange> ranges;
-    for (const int end : ends) ranges.push_back({ranges.empty() ? 0 : ranges.back().end, end});
-    return ranges;
-  };
-  const bool by_queries = degree > config.key_value_head_count() || random() % 2 == 0;
-  std::vector<IndexRange> heads;
-  do {
-    heads = cut(by_queries ? config.heads : config.key_value_head_count());
-  } while (by_queries &&
-           !std::all_of(heads.begin(), heads.end(), [&](IndexRange of) { return AttendAlike(config, of); }));
-  const auto columns = cut(config.feed_forward), rows = cut(config.vocabulary);
-  std::vector<ModelShare> shares;
-  for (int member = 0; member < degree; ++member) {
-    shares.push_back({.feed_forward = columns[member], .vocabulary = rows[member]});
-    (by_queries ? shares.back().query_heads : shares.back().key_value_heads) = heads[member];
-  }
-  return shares;
-}
 
 const ModelConfig kModels[] = {
     {.layers = 2, .hidden = 12, .heads = 6, .feed_forward = 40, .vocabulary = 29, .context = 10},
@@ -69,7 +41,7 @@ TEST_CASE(
   std::mt19937_64 random(seed);
   const int degree = static_cast<int>(1 + random() % config.heads);
   const std::vector<ModelShare> shares =
-      seed % 4 == 0 ? EvenShares(config, degree) : RandomShares(config, degree, random);
+      seed % 4 == 0 ? EvenShares(config, degree) : RandomShares(random, config, degree);
   for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
     const std::vector<ParameterSpec> tensors = SegmentParameters(config, segment);
     for (size_t t = 0; t < tensors.size(); ++t) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/model/random_shares.h"
 #include "runtime/ir/plan/plan.h"
 
 // Valid plans for tests, all from a seed, with schedules of every name and with listed orders.
@@ -20,13 +21,6 @@ PlannedShape RandomPlan(uint64_t seed);
 // Units of one to three devices, with even or uneven shares, half of them in sequence parallelism and some of the others with parts, and of one
 // to three ranges; one to three routes, which choose among the units that hold the same blocks.
 PlannedShape RandomWidePlan(uint64_t seed);
-
-// Cuts [0, `size`) into `parts` that are not empty; 1 to `size` of them.
-std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts);
-
-// What `degree` ranks of a unit have, up to as many as there are heads: of each thing as many as fall to a rank by chance,
-// at least one. More ranks than key-value heads share these, and some of fewer do.
-std::vector<ModelShare> RandomShares(std::mt19937_64& random, const ModelConfig& model, int degree);
 
 // Adds to an empty plan up to `units` units, with nothing but the ranges of blocks that they hold, and one to
 // three routes, with nothing but the units that they visit, one for each of `ranges`. One or two units may
