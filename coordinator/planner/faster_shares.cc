@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/planner/classes/stage_kind.h"
 #include "coordinator/planner/plan_variations.h"
 #include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/device_classes.h"
@@ -56,9 +57,7 @@ std::vector<WantedShare> FasterShares(const PlanningProblem& problem) {
     const auto host = std::max_element(of.hosts.begin(), of.hosts.end(),
                                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
     double half_as_many_seconds = first.times.back().layer.Seconds();
-    // More ranks than key-value heads are planned where nothing fits otherwise alone.
-    const int most = std::min(of.most_on_host, model.key_value_head_count());
-    for (int degree = 2; degree <= most && SharingObjection(model, degree).empty(); degree *= 2) {
+    for (int degree = 2; degree <= of.most_on_host && CanShareByClasses(model, degree); degree *= 2) {
       const double seconds = LayerSeconds(problem, {host->begin(), host->begin() + degree});
       if (seconds > kWorthwhile * half_as_many_seconds) break;
       half_as_many_seconds = seconds;
