@@ -10,6 +10,9 @@ layers shared by heads, as fast as each was alone. The measured figure is the me
 Prints `key value` lines: for each combination of a group and a way NAME
   heterogeneity_efficiency_NAME         throughput over the sum of the throughputs of the kinds alone
   heterogeneity_efficiency_NAME_at_once over that of the kinds each at its own job, but at once: what sharing a processor costs they lose, too
+  machine_GROUP_lockstep_efficiency_TIME  what two cores do that wait for each other each TIME, nothing else running, over what either does
+                                        by itself (lockstep.cc; before and after the mixed jobs): where a shared host slows now one
+                                        core and now the other, no fixed shares do better, of a step (100ms, 1s) or of a layer (1ms)
   heterogeneity_efficiency_NAME_limit   the same, predicted of nothing but passes, whole sequences, layers and heads (discretisation.py)
   prediction_error_NAME                 of the step of the mixed cluster
 and over all of them their medians and the worst, by name.
@@ -80,6 +83,12 @@ class Bench:
         measured = [self.cluster.wait(name, job)[1] for name, job in zip(names, jobs)]
         print(f"# {self.group}, each by itself, at once: {', '.join(f'{time:.3f} s' for time in measured)}", flush=True)
         return measured
+
+    def lockstep(self):
+        """By key: how evenly the machine's cores go now."""
+        lines = subprocess.run([f"{self.flags.binaries}/lockstep"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        print(f"# {self.group}: {', '.join(lines)}", flush=True)
+        return {key: float(value) for key, value in map(str.split, lines)}
 
     def predict(self, name, **more):
         """Seconds of a step, with what is known of the devices now: a run's traced steps correct their profiles."""
@@ -172,6 +181,7 @@ def run_group(bench, report, parts, ways, shared=False, computes=True):
         return
     # Alone, mixed, alone again: a machine's speed drifts, and the ratio must not.
     alone = [[bench.run(f"alone-{index}", **bench.choose(part))[1]] for index, part in enumerate(parts)]
+    evenness = [bench.lockstep()] if computes else []
     mixed = {}
     for way in ways:
         if f"{bench.group}_{way}" in wanted:
@@ -182,6 +192,9 @@ def run_group(bench, report, parts, ways, shared=False, computes=True):
             mixed[f"{bench.group}_{way}"] = bench.run(way, plan=shared_plan(bench, parts, speeds, exchange_parts))
     at_once = None
     if computes:
+        evenness.append(bench.lockstep())
+        for key in evenness[0]:
+            print(f"machine_{bench.group}_{key} {statistics.mean(times[key] for times in evenness):.3f}")
         at_once = bench.at_once(parts, [times[0] for times in alone])
         for index, part in enumerate(parts):
             alone[index].append(bench.run(f"alone-{index}-again", **bench.choose(part))[1])

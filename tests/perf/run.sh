@@ -48,6 +48,10 @@ run_on_cluster() {
   trap 'rm -rf "$directory"' EXIT
   mkdir "$directory/bin"
   copy_programs "$directory/bin"
+  if [ "$benchmark" = heterogeneity ]; then
+    build //tests/perf:lockstep
+    install -m 755 bazel-bin/tests/perf/lockstep "$directory/bin/"
+  fi
   python3 "tests/perf/$benchmark.py" --binaries "$directory/bin" --directory "$directory/run" "$@"
 }
 
