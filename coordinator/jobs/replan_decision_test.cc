@@ -39,6 +39,33 @@ TEST_CASE("the prediction is taken to be off as much as that of the plan that ru
   CHECK(DecideReplan(question).then_step_seconds == 1);
 }
 
+TEST_CASE(
+    "speeds are supposed to last for no longer than a plan has been in use, and less than predictions err is "
+    "nothing") {
+  ReplanQuestion question = kQuestion;
+  question.steps_so_far = 41;
+  CHECK(DecideReplan(question).worth_it);
+  CHECK(DecideReplan(question).text ==
+        "a step takes 2 s now and would take 1 s: 41 s less over as many steps as were made so, 41, for a "
+        "pause of 20 s");
+  question.steps_so_far = 40;
+  CHECK_FALSE(DecideReplan(question).worth_it);
+  question.steps_so_far = 1000;  // of which 100 are left
+  CHECK(DecideReplan(question).text == DecideReplan(kQuestion).text);
+  question.remaining_steps = 40;
+  CHECK_FALSE(DecideReplan(question).worth_it);
+  question = {.measured_step_seconds = 2,
+              .predicted_step_seconds = 2,
+              .predicted_then_step_seconds = 1.95,
+              .remaining_steps = 1'000'000,
+              .pause_seconds = 1};
+  CHECK(DecideReplan(question).worth_it);  // of other devices
+  question.steps_so_far = 1'000'000;
+  CHECK_FALSE(DecideReplan(question).worth_it);
+  question.predicted_then_step_seconds = 1.93;
+  CHECK(DecideReplan(question).worth_it);
+}
+
 TEST_CASE("both figures are said") {
   CHECK(DecideReplan(kQuestion).text ==
         "a step takes 2 s now and would take 1 s: 100 s less over the remaining 100 steps, for a pause of 20 "

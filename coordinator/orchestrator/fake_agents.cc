@@ -62,6 +62,7 @@ class FakeAgents::Task final : public FakeWorker {
   ~Task() override { thread_.join(); }
 
   const v1::PrepareRequest& request() const override { return request_; }
+  const std::string& agent_address() const override { return address_; }
   void Say(const v1::WorkerEvent& event) override {
     MutexLock lock(agents_.mutex_);
     events_.push_back(event);

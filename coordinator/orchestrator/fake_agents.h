@@ -18,6 +18,7 @@ class FakeWorker {
  public:
   virtual ~FakeWorker() = default;
   virtual const v1::PrepareRequest& request() const = 0;
+  virtual const std::string& agent_address() const = 0;
   virtual void Say(const v1::WorkerEvent& event) = 0;
   // Blocks until the task is stopped, asked to finish early, or its agent is gone.
   virtual void AwaitEnd() = 0;

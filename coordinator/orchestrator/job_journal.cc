@@ -15,6 +15,7 @@ namespace medley {
 namespace {
 
 constexpr size_t kWarmUpSteps = 2;       // not counted in measured_step_seconds
+constexpr size_t kNewestSteps = 16;      // that the pace is of
 constexpr size_t kMostStepTimes = 4096;  // of the attempt's first steps; the median of so many does not move
 
 // Not Median of quantile.h, which of an even number is the mean of the two in the middle and sorts: this is the greater of these, and takes
@@ -167,6 +168,17 @@ void JobJournal::SetWait(const std::string& job_id, const std::string& what) {
   Changed(**entry);
 }
 
+JobJournal::Pace JobJournal::PaceOf(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  const absl::StatusOr<Entry*> entry = Find(job_id);
+  if (!entry.ok() || (*entry)->first_step == 0) return {};
+  const Entry& e = **entry;
+  return {.steps = int64_t{e.job.last_step().step()} - e.first_step + 1,
+          .step_seconds = e.newest_step_seconds.empty()
+                              ? 0
+                              : UpperMedian({e.newest_step_seconds.begin(), e.newest_step_seconds.end()})};
+}
+
 absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id,
                                            const std::function<void(v1::Job&)>& change) {
   MutexLock lock(mutex_);
@@ -175,6 +187,7 @@ absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id,
   change(entry->job);
   if (entry->job.attempt() != attempt) {
     entry->step_seconds.clear();
+    entry->newest_step_seconds.clear();
     entry->first_step = 0;
   }
   Write(job_id, *entry);
@@ -242,6 +255,8 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
   *e.job.mutable_last_step() = step;
   if (e.step_seconds.size() < kMostStepTimes) e.step_seconds.push_back(step.step_seconds());
   if (e.step_seconds.size() > kWarmUpSteps) {
+    e.newest_step_seconds.push_back(step.step_seconds());
+    if (e.newest_step_seconds.size() > kNewestSteps) e.newest_step_seconds.pop_front();
     e.job.set_measured_step_seconds(
         UpperMedian({e.step_seconds.begin() + kWarmUpSteps, e.step_seconds.end()}));
   }

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,6 +38,13 @@ class JobJournal {
   absl::Status Look(const std::string& job_id, const std::function<void(const v1::Job&)>& look);
   // Of how many steps the job's measured_step_seconds is the median, as far as they were heard of here. An unknown job's: 0.
   size_t MeasuredSteps(const std::string& job_id);
+  // How the current attempt goes now, as far as it was heard of here. An unknown job's: zeros.
+  struct Pace {
+    int64_t steps = 0;  // of the attempt
+    double step_seconds =
+        0;  // median of the newest 16 steps, the attempt's first two left out; 0: there are none
+  };
+  Pace PaceOf(const std::string& job_id);
   // Newest first, at most `limit` of those that there are now: `take` gets each as ListJobs has it, until it returns false. One at a time,
   // and `take` may block: the past jobs of a year with their plans are gigabytes, and others go on meanwhile. One that is deleted meanwhile
   // is left out. Errors: the store's.
@@ -102,6 +111,7 @@ class JobJournal {
     absl::Time used;
     uint32_t first_step = 0;           // of the current attempt
     std::vector<double> step_seconds;  // of the current attempt
+    std::deque<double> newest_step_seconds;
     std::vector<v1::StepMetrics> steps;
     std::vector<v1::ValidationMetrics> validations;
     std::vector<v1::LogLine> logs;

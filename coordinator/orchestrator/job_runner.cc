@@ -235,6 +235,7 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
                        (void)services_.store.PutTrace(*trace);
                        for (const std::string& line : NoteMeasuredStep(services_.store, learner, *trace)) {
                          services_.journal.Log(job_id_, "coordinator", line);
+                         ++lessons_;
                        }
                      }});
     NoteEnd(job->attempt(), end);

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,6 +64,9 @@ class JobRunner : public RunControl {
   absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& asked,
                                         const std::vector<ClusterDeviceLocation>& beside);
 
+  // How often what was traced of the job has corrected what was measured of devices.
+  int lessons() const { return lessons_; }
+
   // Measures the links between the devices anew, with messages of this protection, and starts nothing else. Errors: those of
   // link_measurement.h.
   absl::Status RefreshLinks(MessageProtection protection);
@@ -92,6 +96,7 @@ class JobRunner : public RunControl {
   const std::string job_id_;
   const std::vector<ClusterDeviceLocation> devices_;
   const absl::Time granted_ = Now();
+  std::atomic<int> lessons_ = 0;
   Mutex collecting_;  // of the attempt's TraceCollector and what is learnt from it; taken before feeding_
   // Taken before what RunControl locks: whether the run trains is asked under it, so that none is fed whose end nobody would hear.
   Mutex feeding_;

@@ -128,6 +128,7 @@ class Orchestrator {
     std::set<std::string> taken_up;     // ids of its tasks, if an earlier coordinator launched it
     uint32_t looked_at_checkpoint = 0;  // the last one at which it was asked whether the job should grow
     std::set<std::string> grown_over;   // devices that it was asked for in vain
+    int lessons_asked_for = 0;          // of its runner, when that was asked last
     bool stall_told = false;
   };
   // How often Loop does what is due, and callers are asked whether they still wait.
@@ -211,6 +212,7 @@ class Orchestrator {
     v1::Job job;
     std::string name;  // that the free devices are occupied under
     std::vector<ClusterDeviceLocation> own, free;
+    bool for_speeds = false;  // nothing has changed but what is known of how fast devices are
   };
   // Devices that the running job may use beside its own, occupied under a name. FailedPrecondition: it cannot
   // be planned anew.

@@ -12,24 +12,10 @@
 namespace medley {
 namespace {
 
-v1::JobSpec SavingJob(const std::string& name) {
-  v1::JobSpec spec = FakeJob(name);
-  spec.set_steps(1000);
-  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");  // the nodes' disk: not seen from here
-  return spec;
-}
-
 v1::WorkerEvent TracedUntil(uint32_t last_step) {
   v1::WorkerEvent event;
   event.mutable_trace_finished()->set_last_step(last_step);
   return event;
-}
-
-absl::StatusOr<v1::ReplanJobResponse> Replan(OrchestratorSite& site, const std::string& id, bool force) {
-  v1::ReplanJobRequest request;
-  request.set_job_id(id);
-  request.set_force(force);
-  return site.orchestrator->Replan(request);
 }
 
 TEST_CASE(
@@ -365,103 +351,6 @@ TEST_CASE("what a plan does not use is free for the next job") {
   const std::string first = site.Submit(spec), second = site.Submit(spec);
   site.Await(first, v1::JOB_STATE_RUNNING);
   site.Await(second, v1::JOB_STATE_RUNNING);
-}
-
-TEST_CASE(
-    "a running job is planned anew with a device that came, and goes on from a checkpoint without a restart "
-    "counted") {
-  OrchestratorSite site;
-  site.Register(FakeNode("a"));
-  site.agents.SetTraining(TrainForEver);
-  const std::string id = site.Submit(SavingJob("grows"));
-  site.AwaitJob(id, [](const v1::Job& job) {
-    return job.state() == v1::JOB_STATE_RUNNING && job.launch_seconds() > 0;
-  });
-  site.Register(FakeNode("b"));
-  const absl::StatusOr<v1::ReplanJobResponse> replanned = Replan(site, id, /*force=*/true);
-  INFO(replanned.status().ToString());
-  REQUIRE(replanned.ok());
-  CHECK(replanned->replans());
-  CHECK(replanned->step_seconds_then() < replanned->step_seconds_now());
-  CHECK_THAT(replanned->decision(), Catch::Contains("planned anew: a step takes"));
-  const v1::Job job = site.AwaitJob(
-      id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
-  CHECK(job.plan().plan().units_size() == 2);
-  CHECK(job.restarts() == 0);
-  REQUIRE(site.Cancel(id).ok());
-}
-
-TEST_CASE("a job is not planned anew where that gains nothing, or cannot be") {
-  OrchestratorSite site;
-  site.Register(FakeNode("a"));
-  site.agents.SetTraining(TrainForEver);
-  const std::string id = site.Submit(SavingJob("stays"));
-  site.AwaitJob(id, [](const v1::Job& job) {
-    return job.state() == v1::JOB_STATE_RUNNING && job.last_step().step() == 1;
-  });
-  const absl::StatusOr<v1::ReplanJobResponse> same = Replan(site, id, /*force=*/false);
-  REQUIRE(same.ok());
-  CHECK_FALSE(same->replans());
-  CHECK_THAT(same->decision(), Catch::Contains("stays as it is"));
-  CHECK(absl::IsNotFound(Replan(site, "nobody-1", true).status()));
-  REQUIRE(site.Cancel(id).ok());
-  site.Await(id, v1::JOB_STATE_CANCELLED);
-  CHECK(absl::IsFailedPrecondition(Replan(site, id, true).status()));
-  const std::string unsaved = site.Submit(FakeJob("unsaved"));
-  site.Await(unsaved, v1::JOB_STATE_RUNNING);
-  CHECK_THAT(std::string(Replan(site, unsaved, true).status().message()),
-             Catch::Contains("checkpoint.directory"));
-}
-
-TEST_CASE("planning anew ends when nobody waits for it any more, and changes nothing") {
-  OrchestratorSite site;
-  site.Register(FakeNode("a"));
-  site.agents.SetTraining(TrainForEver);
-  const std::string id = site.Submit(SavingJob("stays"));
-  site.Await(id, v1::JOB_STATE_RUNNING);
-  std::atomic<bool> measures = false;
-  site.agents.SetProfile([&](FakeWorker& worker) -> absl::Status {
-    measures = true;
-    worker.AwaitEnd();
-    return absl::OkStatus();
-  });
-  site.Register(FakeNode("b", 1, 1, "of another kind"));
-  v1::ReplanJobRequest request;
-  request.set_job_id(id);
-  request.set_force(true);
-  const absl::Status ended = site.orchestrator->Replan(request, [&] { return measures.load(); }).status();
-  CHECK(absl::IsCancelled(ended));
-  CHECK_THAT(std::string(ended.message()), Catch::Contains("nobody waits for the answer"));
-  for (const v1::Node& node : site.orchestrator->Nodes()) CHECK(node.jobs().empty() == (node.name() == "b"));
-  CHECK(site.orchestrator->journal().Get(id)->attempt() == 1);
-}
-
-TEST_CASE(
-    "a job grows by itself at a checkpoint when the rest of it gains more than the pause, and logs both "
-    "figures") {
-  OrchestratorSite site;
-  site.Register(FakeNode("a"));
-  std::atomic<bool> save = false;
-  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
-    if (worker.request().train().rank() == 0) {
-      for (uint32_t step = 1; step <= 4; ++step) worker.Say(StepOf(step, 3.0, /*seconds=*/50));
-      while (!save && !worker.asked_to_finish()) std::this_thread::yield();
-      worker.Say(CheckpointAt(4, "/nowhere/checkpoints/step-4"));
-    }
-    worker.AwaitEnd();
-    return worker.asked_to_finish() ? worker.FinishedAt(5) : absl::OkStatus();
-  });
-  const std::string id = site.Submit(SavingJob("grows"));
-  site.AwaitJob(id, [](const v1::Job& job) { return job.measured_step_seconds() > 0; });
-  site.Register(FakeNode("b"));
-  save = true;
-  const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.attempt() == 2; });
-  CHECK(job.restarts() == 0);
-  bool told = false;
-  for (const std::string& line : site.Log(id))
-    told |= absl::StrContains(line, "a step takes 50 s now and would take");
-  CHECK(told);
-  REQUIRE(site.Cancel(id).ok());
 }
 
 TEST_CASE("nodes that read other data than the rest are told apart before a step is made") {

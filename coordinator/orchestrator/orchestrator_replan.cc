@@ -14,6 +14,13 @@ namespace {
 // The pause that is supposed of a job that has not told how long its launch took.
 constexpr double kUsualPauseSeconds = 30;
 
+v1::JobSpec UnderItsPlan(const v1::Job& job) {
+  v1::JobSpec spec = job.spec();
+  spec.clear_constraints();
+  *spec.mutable_plan() = job.plan().plan();
+  return spec;
+}
+
 }  // namespace
 
 absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::string& job_id) {
@@ -59,12 +66,18 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth,
   Serve(
       growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own); }, cancelled);
   RETURN_IF_ERROR(planned.status());
-  const ReplanDecision decision =
-      DecideReplan({.measured_step_seconds = job.measured_step_seconds(),
-                    .predicted_step_seconds = job.plan().predicted_step_seconds(),
-                    .predicted_then_step_seconds = planned->prediction.step_seconds,
-                    .remaining_steps = static_cast<int64_t>(job.spec().steps()) - job.last_step().step(),
-                    .pause_seconds = job.launch_seconds() > 0 ? job.launch_seconds() : kUsualPauseSeconds});
+  // Both by what is known now: what slows the plan that runs slows the other one, too.
+  const absl::StatusOr<PlannedJob> as_it_is = runner.PlanBeside(UnderItsPlan(job), growth.own);
+  const JobJournal::Pace pace = journal_.PaceOf(job.id());
+  ReplanQuestion question{
+      .measured_step_seconds = pace.step_seconds > 0 ? pace.step_seconds : job.measured_step_seconds(),
+      .predicted_step_seconds =
+          as_it_is.ok() ? as_it_is->prediction.step_seconds : job.plan().predicted_step_seconds(),
+      .predicted_then_step_seconds = planned->prediction.step_seconds,
+      .remaining_steps = static_cast<int64_t>(job.spec().steps()) - job.last_step().step(),
+      .pause_seconds = job.launch_seconds() > 0 ? job.launch_seconds() : kUsualPauseSeconds};
+  if (growth.for_speeds) question.steps_so_far = pace.steps;
+  const ReplanDecision decision = DecideReplan(question);
   v1::ReplanJobResponse response;
   response.set_step_seconds_now(decision.now_step_seconds);
   response.set_step_seconds_then(decision.then_step_seconds);
@@ -95,8 +108,8 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Replan(const v1::ReplanJobRe
   return Decide(*growth, request.force(), cancelled);
 }
 
-// At each checkpoint a job is asked for, once, whether devices that are free now, and that nobody waits for,
-// are worth the pause.
+// At each checkpoint a job is asked for whether another plan is worth the pause: once for devices that are free now, and that nobody waits
+// for; and whenever its traced steps have told that devices are faster or slower than it was planned for.
 void Orchestrator::GrowJobs() {
   std::erase_if(growing_, [](const auto& growing) {
     if (!growing.second->ended) return false;
@@ -117,12 +130,15 @@ void Orchestrator::GrowJobs() {
     if (!growth.ok()) continue;
     std::set<std::string> free;
     for (const ClusterDeviceLocation& device : growth->free) free.insert(FullName(device));
-    const bool is_news = !free.empty() && !std::includes(active.grown_over.begin(), active.grown_over.end(),
-                                                         free.begin(), free.end());
-    if (!is_news) {
+    const bool has_room =
+        !std::includes(active.grown_over.begin(), active.grown_over.end(), free.begin(), free.end());
+    const int lessons = active.runner->lessons();
+    if (!has_room && lessons == active.lessons_asked_for) {
       cluster_.Release(growth->name);
       continue;
     }
+    growth->for_speeds = !has_room;
+    active.lessons_asked_for = lessons;
     active.grown_over.insert(free.begin(), free.end());
     Growing* const one = (growing_[id] = std::make_unique<Growing>()).get();
     one->thread = std::thread([this, one, growth = *std::move(growth)] {

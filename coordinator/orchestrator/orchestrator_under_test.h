@@ -22,6 +22,14 @@ struct NotInTime : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Of 1,000 steps, whose checkpoints are on disk.
+inline v1::JobSpec SavingJob(const std::string& name) {
+  v1::JobSpec spec = FakeJob(name);
+  spec.set_steps(1000);
+  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");  // the nodes' disk: not seen from here
+  return spec;
+}
+
 // A coordinator over a store and fake agents, which can be stopped and started again.
 struct OrchestratorSite {
   TemporaryDirectory directory;
