@@ -23,7 +23,7 @@ namespace {
 constexpr char kToday[] = "today's cluster";
 
 // "kind=cpu, 2 cores,count=3": a value ends where the next of these names begins, for kinds may have commas.
-constexpr std::array<absl::string_view, 4> kAddFields = {"kind", "count", "node", "price"};
+constexpr std::array<absl::string_view, 6> kAddFields = {"kind", "count", "node", "price", "site", "rack"};
 
 absl::StatusOr<std::map<std::string, std::string>> FieldsOf(const std::string& text) {
   std::map<std::string, std::string> fields;
@@ -37,7 +37,8 @@ absl::StatusOr<std::map<std::string, std::string>> FieldsOf(const std::string& t
     if (field == kAddFields.end()) {
       if (value == nullptr)
         return absl::InvalidArgumentError(
-            "must be kind=KIND,count=NUMBER, and if wanted node=NAME and price=PER_HOUR");
+            "must be kind=KIND,count=NUMBER, and if wanted node=NAME, price=PER_HOUR, site=SITE and "
+            "rack=RACK");
       *value += text[i++];
       continue;
     }
@@ -66,6 +67,8 @@ absl::Status Add(const std::string& text, const DataSheets& sheets, const Cluste
                  std::set<std::string>& kinds_by_sheet) {
   ASSIGN_OR_RETURN(auto fields, FieldsOf(text));
   AddedDevices added{.kind = fields["kind"], .node = fields["node"]};
+  if (fields.contains("site")) added.site = fields["site"];
+  if (fields.contains("rack")) added.rack = fields["rack"];
   if (added.kind.empty())
     return absl::InvalidArgumentError(absl::StrCat("kind: is missing; ", DescribeNames(before)));
   if (!fields.contains("count"))
@@ -207,17 +210,23 @@ absl::StatusOr<ChangedCluster> ChangeCluster(const v1::ClusterSpec& today, const
   const Cluster before = *std::move(decoded);
   Cluster changed = before;
   std::set<std::string> kinds_by_sheet;
+  std::vector<std::string> added;
   for (const std::string& name : changes.removes)
     RETURN_IF_ERROR(Annotate(RemoveDevices(name, changed), absl::StrCat("--remove ", name)));
-  for (const std::string& text : changes.adds)
+  for (const std::string& text : changes.adds) {
     RETURN_IF_ERROR(
         Annotate(Add(text, sheets, before, changed, kinds_by_sheet), absl::StrCat("--add ", text)));
+    const std::string& site = changed.nodes.back().site;
+    added.push_back(site.empty() || absl::StrContains(text, "site=")
+                        ? text
+                        : absl::StrCat(text, " (at site ", site, ")"));
+  }
   if (changed.nodes.empty())
     return absl::InvalidArgumentError(
         absl::StrCat("--remove ", changes.removes.back(), ": no device is left"));
   for (const std::string& text : changes.links)
     RETURN_IF_ERROR(Annotate(Link(text, changed), absl::StrCat("--link ", text)));
-  return ChangedCluster{EncodeCluster(changed), std::move(kinds_by_sheet)};
+  return ChangedCluster{EncodeCluster(changed), std::move(kinds_by_sheet), std::move(added)};
 }
 
 absl::StatusOr<v1::WhatIfReport> AnswerWhatIf(const v1::PlanJobRequest& request, const v1::ClusterSpec& today,
@@ -227,7 +236,7 @@ absl::StatusOr<v1::WhatIfReport> AnswerWhatIf(const v1::PlanJobRequest& request,
   v1::WhatIfReport report;
   if (changes.other) report.add_changes(absl::StrCat("with ", changes.other_name));
   for (const std::string& text : changes.removes) report.add_changes(absl::StrCat("removed ", text));
-  for (const std::string& text : changes.adds) report.add_changes(absl::StrCat("added ", text));
+  for (const std::string& text : changed.added) report.add_changes(absl::StrCat("added ", text));
   for (const std::string& text : changes.links) report.add_changes(absl::StrCat("link ", text));
   const std::string sheets_of_today = sheets.of_added_alone ? "" : sheets.directory;
   ASSIGN_OR_RETURN(*report.mutable_today(), PlanOffline(request, today, sheets_of_today, Comparison::kNone));

@@ -15,7 +15,7 @@ struct WhatIfChanges {
   std::optional<v1::ClusterSpec> other;  // a cluster in its place
   std::string other_name;                // of its file
   std::vector<std::string> removes;      // a node, a group of nodes, or "node/device"
-  std::vector<std::string> adds;         // "kind=K,count=N[,node=NAME][,price=P]"
+  std::vector<std::string> adds;         // "kind=K,count=N[,node=NAME][,price=P][,site=S][,rack=R]"
   std::vector<std::string> links;        // "A-B=10Gbit[,50us]": devices, nodes, kinds or sites
 
   bool any() const { return other.has_value() || !removes.empty() || !adds.empty() || !links.empty(); }
@@ -30,6 +30,8 @@ struct DataSheets {
 struct ChangedCluster {
   v1::ClusterSpec cluster;
   std::set<std::string> kinds_by_sheet;  // what data sheets say that was added
+  std::vector<std::string>
+      added;  // for people: what, and at which site it came to be if the cluster names any
 };
 
 // `today` with the changes. A kind that is added is one of the devices' that are there before, in any case, or what

@@ -233,6 +233,12 @@ TEST_CASE("a kind that is not there is what its data sheet says") {
       AnswerWhatIf(Request(), Today(), {.adds = {"kind=L4-24,count=2,price=0.7"}}, {"profiles"});
   REQUIRE(report.status().ToString() == "OK");
   CHECK(FigureOf(*report, "devices_used", "L4-24").changed() == 2);
+  CHECK(report->changes(0) == "added kind=L4-24,count=2,price=0.7 (at site north)");
+  const absl::StatusOr<ChangedCluster> there =
+      ChangeCluster(Today(), {.adds = {"kind=L4-24,count=2,site=south,rack=7"}}, {"profiles"});
+  REQUIRE(there.status().ToString() == "OK");
+  CHECK(there->cluster.nodes(2).site() == "south");
+  CHECK(there->cluster.nodes(2).rack() == "7");
   // The job computes in f32, and the kind's coefficients are of 16 bits.
   CHECK(report->changed().prediction_error().basis() == v1::PREDICTION_BASIS_DATA_SHEETS_OF_OTHER_KINDS);
 }
@@ -313,7 +319,9 @@ TEST_CASE("what cannot be changed so is told with what there is") {
       Wrong{{.adds = {"kind=slow,count=1,price=-1"}},
             "--add kind=slow,count=1,price=-1: price: \"-1\" must be a number an hour, 0 or more"},
       Wrong{{.adds = {"4 x slow"}},
-            "--add 4 x slow: must be kind=KIND,count=NUMBER, and if wanted node=NAME and price=PER_HOUR"},
+            "--add 4 x slow: must be kind=KIND,count=NUMBER, and if wanted node=NAME, price=PER_HOUR, "
+            "site=SITE and "
+            "rack=RACK"},
       Wrong{{.removes = {"c"}},
             "--remove c: no node or device is \"c\"; there are the kinds fast, two cores, slow; the "
             "nodes a-1, b-2; the sites north, south"},

@@ -138,21 +138,48 @@ std::vector<ClusterLink> LinksLikeOthers(const ClusterNode& added, const Cluster
   return links;
 }
 
-// Lets links of a kind's devices that nothing else tells be as the slowest between machines; of all classes they come last.
+// Where its node comes to be.
+absl::Status Place(const AddedDevices& added, const ClusterNode* like, const Cluster& cluster,
+                   const Cluster& before, ClusterNode& node) {
+  const ClusterNode none;
+  if (like == nullptr)
+    like = !cluster.nodes.empty()  ? &cluster.nodes.front()
+           : !before.nodes.empty() ? &before.nodes.front()
+                                   : &none;
+  node.site = added.site.value_or(like->site);
+  std::set<std::string> sites = SitesOf(cluster);
+  sites.merge(SitesOf(before));
+  if (added.site && !sites.contains(*added.site)) {
+    sites.erase("");
+    return sites.empty() ? Invalid("site: \"", *added.site, "\"; no node of the cluster says at which it is")
+                         : Invalid("site: \"", *added.site, "\"; there are ", SomeNames(sites));
+  }
+  node.rack = added.rack.value_or(node.site == like->site ? like->rack : "");
+  return absl::OkStatus();
+}
+
+// Lets links of a kind's devices that nothing else tells be as the slowest between machines, of one site as the slowest within any; of all
+// classes they come last.
 void SupposeLinks(const std::string& kind, Cluster& cluster) {
   const std::vector<AllowedDevice> devices = AllDevices(cluster);
   if (LinksOf(devices, cluster).ok()) return;
-  std::map<std::string, std::string> hosts;
-  for (const AllowedDevice& device : devices) hosts.emplace(device.name, HostOf(*device.node));
-  std::vector<LinkCost> known;
+  std::map<std::string, const ClusterNode*> nodes;
+  for (const AllowedDevice& device : devices) nodes.emplace(device.name, device.node);
+  std::vector<LinkCost> known, within_sites;
+  const auto add = [&](bool within_site, const LinkCost& cost) {
+    known.push_back(cost);
+    if (within_site) within_sites.push_back(cost);
+  };
   for (const ClusterLink& link : cluster.links) {
-    const auto a = hosts.find(link.a), b = hosts.find(link.b);
-    if (a != hosts.end() && b != hosts.end() && a->second != b->second) known.push_back(link.cost);
+    const auto a = nodes.find(link.a), b = nodes.find(link.b);
+    if (a != nodes.end() && b != nodes.end() && HostOf(*a->second) != HostOf(*b->second))
+      add(a->second->site == b->second->site, link.cost);
   }
   for (const ClusterLinkClass& link : cluster.link_classes)
-    if (link.level != LinkLevel::kNode) known.push_back(link.cost);
-  const LinkCost supposed = SupposedLink(known);
+    if (link.level != LinkLevel::kNode) add(link.level != LinkLevel::kSites, link.cost);
+  if (within_sites.empty()) within_sites = known;
   for (const LinkLevel level : {LinkLevel::kNode, LinkLevel::kSite, LinkLevel::kSites}) {
+    const LinkCost supposed = SupposedLink(level == LinkLevel::kSites ? known : within_sites);
     cluster.link_classes.insert(cluster.link_classes.begin(),
                                 {.level = level, .a_kind = kind, .cost = supposed});
   }
@@ -268,9 +295,9 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster, const Clust
   }
   ClusterDevice like = known ? *known->device : *added.like;
   if (added.price_per_hour) like.price_per_hour = *added.price_per_hour;
+  RETURN_IF_ERROR(
+      Place(added, known ? known->node : nullptr, cluster, before == nullptr ? cluster : *before, node));
   if (known) {
-    node.site = known->node->site;
-    node.rack = known->node->rack;
     node.host_memory = known->node->host_memory;
     node.network_cards = known->node->network_cards;
   }

@@ -13,6 +13,9 @@ struct AddedDevices {
   int count = 1;
   std::string node;                      // its name; empty: "added-0", "added-1", ...
   std::optional<double> price_per_hour;  // of each; none: as others of its kind
+  // Where its node is; none: where the first node of its kind is, or of a kind that is not there the first of all; in a rack of another site
+  // than that none.
+  std::optional<std::string> site, rack;
   // What a device of a kind is like that the cluster does not have, and what joins those of a node; none: not known.
   std::optional<ClusterDevice> like;
   std::optional<LinkCost> link_of_node;
@@ -25,7 +28,7 @@ struct AddedDevices {
 // `before`: the cluster before devices were removed of it, whose kinds and links still tell what those added are like; null: as
 // `cluster`.
 // InvalidArgument: there is no such kind and none is described (names those that there are); the node is there
-// already; fewer than one device.
+// already; fewer than one device; no node is at the site (names those that there are).
 absl::Status AddDevices(const AddedDevices& added, Cluster& cluster, const Cluster* before = nullptr);
 
 // Without a node, without all nodes of a group ("new" of "new-0", "new-1", ...) or without one device ("node/device"). There may

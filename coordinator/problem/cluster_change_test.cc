@@ -107,6 +107,34 @@ TEST_CASE("devices of a kind that is not there are as they are described") {
   CHECK(cluster.link_classes.back().level == LinkLevel::kNode);
 }
 
+TEST_CASE("devices of a kind that is not there come to the site that is named, or else to the first node's") {
+  Cluster cluster = Measured();
+  for (ClusterNode& node : cluster.nodes) node.site = node.name == "z" ? "south" : "north";
+  cluster.nodes.front().rack = "1";
+  cluster.links.clear();
+  cluster.link_classes = {
+      {.level = LinkLevel::kSite, .a_kind = "alike", .b_kind = "alike", .cost = Rate(5e9)},
+      {.level = LinkLevel::kSites, .cost = Rate(1e8)}};
+  AddedDevices added = {.kind = "L4", .like = ClusterDevice{.description = {.name = "gpu"}, .kind = "L4"}};
+  Cluster like_first = cluster;
+  REQUIRE(AddDevices(added, like_first).ToString() == "OK");
+  CHECK(like_first.nodes.back().site == "north");
+  CHECK(like_first.nodes.back().rack == "1");
+  CHECK(RateOf(like_first, "added-0/gpu0", "a0/cpu0") == Approx(5e9));
+  CHECK(RateOf(like_first, "added-0/gpu0", "z/cpu0") == Approx(1e8));
+  added.site = "south";
+  Cluster there = cluster;
+  REQUIRE(AddDevices(added, there).ToString() == "OK");
+  CHECK(there.nodes.back().site == "south");
+  CHECK(there.nodes.back().rack.empty());
+  CHECK(RateOf(there, "added-0/gpu0", "a0/cpu0") == Approx(1e8));
+  added.site = "east";
+  CHECK(AddDevices(added, there).message() == "site: \"east\"; there are north, south");
+  Cluster nowhere = Measured();
+  for (ClusterNode& node : nowhere.nodes) node.site.clear();
+  CHECK(AddDevices(added, nowhere).message() == "site: \"east\"; no node of the cluster says at which it is");
+}
+
 TEST_CASE("devices may be added in the place of those that are removed, and are as those were") {
   const Cluster before = Measured();
   Cluster cluster = before;
