@@ -1,6 +1,8 @@
 #include "coordinator/planner/step_portrait.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,23 +23,22 @@ double ExchangeSeconds(const Plan& plan, UnitId unit, const StepPrediction& pred
   return least;
 }
 
-double MessageSeconds(const StepProgram& program, const RankPrediction& unit) {
-  double activation = 0, gradient = 0;
+// Of a rank's instructions for which `is` holds, added up.
+template <typename Is>
+double SecondsOf(const StepProgram& program, const RankPrediction& rank, const Is& is) {
+  double seconds = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const double seconds = unit.timeline[i].end_seconds - unit.timeline[i].start_seconds;
-    if (program.instructions[i].kind == InstructionKind::kSendActivation) activation += seconds;
-    if (program.instructions[i].kind == InstructionKind::kSendGradient) gradient += seconds;
+    if (is(program.instructions[i].kind))
+      seconds += rank.timeline[i].end_seconds - rank.timeline[i].start_seconds;
   }
-  return std::max(activation, gradient);
+  return seconds;
 }
 
-double ReductionSeconds(const StepProgram& program, const RankPrediction& unit) {
-  double total = 0;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (!IsOfSlice(program.instructions[i].kind)) continue;
-    total += unit.timeline[i].end_seconds - unit.timeline[i].start_seconds;
-  }
-  return total;
+// Of two kinds that go beside each other the one that takes longer.
+double LongerOf(const StepProgram& program, const RankPrediction& rank, InstructionKind a,
+                InstructionKind b) {
+  return std::max(SecondsOf(program, rank, [&](InstructionKind kind) { return kind == a; }),
+                  SecondsOf(program, rank, [&](InstructionKind kind) { return kind == b; }));
 }
 
 UnitExchange LongestExchange(const Plan& plan, const StepPrediction& prediction) {
@@ -50,6 +51,26 @@ UnitExchange LongestExchange(const Plan& plan, const StepPrediction& prediction)
     longest = {.unit = u, .devices = absl::StrJoin(plan.units[u].devices, "+"), .seconds = seconds};
   }
   return longest;
+}
+
+// What takes longest beside computing, if it takes longer than the busiest device computes, for people.
+std::optional<std::string> LongerThanComputing(const StepPortrait& portrait) {
+  const StepPrediction& prediction = portrait.prediction;
+  const auto device = [&](int rank) { return rank < 0 ? "" : prediction.ranks[rank].device; };
+  const std::pair<double, std::string> beside[] = {
+      {portrait.reduction_seconds, "reductions: summing gradients takes "},
+      {portrait.message_seconds,
+       absl::StrCat("link: messages that ", device(portrait.slowest_sender), " sends one way take ")},
+      {portrait.longest_exchange.seconds, absl::StrCat("exchanges: what ", portrait.longest_exchange.devices,
+                                                       " sum and give each other within passes takes ")},
+      {portrait.copy_seconds, absl::StrCat("host memory: what ", device(portrait.longest_copier),
+                                           " copies one way between it and its own takes ")}};
+  const auto& [seconds, what] = *std::max_element(
+      std::begin(beside), std::end(beside), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const double busy_seconds = prediction.ranks[portrait.busiest].busy_seconds;
+  if (seconds <= busy_seconds) return std::nullopt;
+  return absl::StrCat(what, FormatSeconds(seconds), " of the step's ", FormatSeconds(prediction.step_seconds),
+                      "; the busiest device computes for ", FormatSeconds(busy_seconds));
 }
 
 }  // namespace
@@ -72,11 +93,17 @@ absl::StatusOr<StepPortrait> PortraitOf(const PlanningProblem& problem, const Pl
       portrait.idlest_share = share;
     }
     const StepProgram program = CompileStep(plan, u, problem.shape, Purpose::kTrain);
-    portrait.reduction_seconds = std::max(portrait.reduction_seconds, ReductionSeconds(program, unit));
-    const double message_seconds = MessageSeconds(program, unit);
+    portrait.reduction_seconds = std::max(portrait.reduction_seconds, SecondsOf(program, unit, IsOfSlice));
+    const double message_seconds =
+        LongerOf(program, unit, InstructionKind::kSendActivation, InstructionKind::kSendGradient);
     if (message_seconds > portrait.message_seconds) {
       portrait.message_seconds = message_seconds;
       portrait.slowest_sender = u;
+    }
+    const double copy_seconds = LongerOf(program, unit, InstructionKind::kFetch, InstructionKind::kStore);
+    if (copy_seconds > portrait.copy_seconds) {
+      portrait.copy_seconds = copy_seconds;
+      portrait.longest_copier = u;
     }
   }
   portrait.longest_exchange = LongestExchange(plan, prediction);
@@ -84,26 +111,11 @@ absl::StatusOr<StepPortrait> PortraitOf(const PlanningProblem& problem, const Pl
 }
 
 std::string BottleneckOf(const StepPortrait& portrait) {
-  const StepPrediction& prediction = portrait.prediction;
-  const double busy_seconds = prediction.ranks[portrait.busiest].busy_seconds;
-  const std::string of_step = absl::StrCat(" of the step's ", FormatSeconds(prediction.step_seconds));
-  if (portrait.reduction_seconds > busy_seconds && portrait.reduction_seconds >= portrait.message_seconds) {
-    return absl::StrCat("reductions: summing gradients takes ", FormatSeconds(portrait.reduction_seconds),
-                        of_step, "; the busiest device computes for ", FormatSeconds(busy_seconds));
-  }
-  if (portrait.message_seconds > busy_seconds) {
-    return absl::StrCat("link: messages that ", prediction.ranks[portrait.slowest_sender].device,
-                        " sends one way take ", FormatSeconds(portrait.message_seconds), of_step,
-                        "; the busiest device computes for ", FormatSeconds(busy_seconds));
-  }
-  if (portrait.longest_exchange.seconds > busy_seconds) {
-    return absl::StrCat("exchanges: what ", portrait.longest_exchange.devices,
-                        " sum and give each other within passes takes ",
-                        FormatSeconds(portrait.longest_exchange.seconds), of_step,
-                        "; the busiest device computes for ", FormatSeconds(busy_seconds));
-  }
-  return absl::StrCat("device: ", prediction.ranks[portrait.busiest].device, " computes for ",
-                      FormatSeconds(busy_seconds), of_step, " (", FormatPercent(portrait.busiest_share), ")");
+  if (const std::optional<std::string> beside = LongerThanComputing(portrait)) return *beside;
+  const RankPrediction& busiest = portrait.prediction.ranks[portrait.busiest];
+  return absl::StrCat("device: ", busiest.device, " computes for ", FormatSeconds(busiest.busy_seconds),
+                      " of the step's ", FormatSeconds(portrait.prediction.step_seconds), " (",
+                      FormatPercent(portrait.busiest_share), ")");
 }
 
 std::string WhySlower(const PlanningProblem& problem, const StepPortrait& portrait, double chosen_seconds) {
@@ -115,9 +127,8 @@ std::string WhySlower(const PlanningProblem& problem, const StepPortrait& portra
     if (step_seconds > chosen_seconds * (1 + 1e-9)) return reason;
     return absl::StrCat("it is not slower: ", reason);
   };
-  if (portrait.reduction_seconds > busiest.busy_seconds || portrait.message_seconds > busiest.busy_seconds) {
-    return than_chosen(BottleneckOf(portrait));
-  }
+  if (std::optional<std::string> beside = LongerThanComputing(portrait))
+    return than_chosen(*std::move(beside));
   std::string reason =
       absl::StrCat(busiest.device, " would be busy ", FormatPercent(portrait.busiest_share), " of ", length);
   const int left_out = static_cast<int>(problem.devices.size() - prediction.ranks.size());
