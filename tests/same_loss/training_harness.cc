@@ -243,6 +243,7 @@ Plan GoAhead(Plan plan) {
   plan.shards_optimizer = false;
   for (Unit& unit : plan.units) {
     unit.window_layers = 0;
+    unit.layers_home = LayersHome::kHost;
     unit.KeepActivationsOnDevice();
   }
   plan.post_validation = true;

@@ -310,9 +310,14 @@ class Checker {
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       const Unit& unit = plan_.units[u];
       const int layers = LayersOf(unit, shape_.model);
-      if (unit.window_layers >= 0 && unit.window_layers <= layers) continue;
-      Convict(Kind::kWindow, absl::StrCat("units[", u, "].window_layers: ", unit.window_layers,
-                                          "; allowed are 0 to ", layers, ", the layers that the unit holds"));
+      // Without windows all that lives elsewhere would stay on the device.
+      const bool elsewhere = unit.layers_home != LayersHome::kHost && layers > 0;
+      const int least = elsewhere ? 1 : 0;
+      if (unit.window_layers >= least && unit.window_layers <= layers) continue;
+      Convict(Kind::kWindow,
+              absl::StrCat("units[", u, "].window_layers: ", unit.window_layers, "; allowed are ", least,
+                           " to ", layers, ", the layers that the unit holds",
+                           elsewhere ? ", as layers_home is not the host" : ""));
     }
     // Who holds what is known only of units and ranges that are in order.
     if (violations_.empty()) CheckHomes();

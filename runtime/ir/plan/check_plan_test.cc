@@ -188,6 +188,12 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
          LiveOnPeers(p);
          p.units[1].window_layers = 0;
        },
+       Kind::kWindow, "units[1].window_layers: 0; allowed are 1 to 3, the layers that the unit holds, as layers_home is not the host"},
+      {"layers on peers and on the host",
+       [](Plan& p) {
+         LiveOnPeers(p);
+         p.units[1].layers_home = LayersHome::kHost;
+       },
        Kind::kHome,
        "units[2].layers_home: where layers live must be the same on the peers of all units that hold the same; "
        "unit 1 holds block 2, too, and says otherwise"},
