@@ -32,6 +32,15 @@ void CheckCurve(const std::map<int64_t, double>& curve, const std::map<int64_t, 
   }
 }
 
+// What came of all launches: interruptions are drawn, and may come after a launch's end.
+struct Launches {
+  int whole = 0, died = 0, ended_early = 0, resumed = 0;
+};
+Launches& AllLaunches() {
+  static Launches launches;
+  return launches;
+}
+
 // Trains `spec` from its start to its end in launches under the plans that `next_plan` gives, of which up to
 // three are interrupted; each begins from the last complete checkpoint. All that they do is held against
 // `whole`, the undisturbed run; with `loss_scale`, with which both begin, to its loss scales, too.
@@ -71,6 +80,9 @@ void CheckInterrupted(const TrainingSpec& spec, const std::function<Plan()>& nex
       const bool killed = absl::IsCancelled(status) || absl::IsUnavailable(status);
       REQUIRE((status.ok() || (outcome.died && killed)));
     }
+    Launches& launches = AllLaunches();
+    launches.died += outcome.died;
+    launches.resumed += from.has_value();
     CheckCurve(outcome.losses, whole.losses, tolerance.losses);
     CheckCurve(outcome.validations, whole.validations, tolerance.losses);
     for (const auto& [step, scale] : outcome.loss_scales) {
@@ -100,6 +112,7 @@ void CheckInterrupted(const TrainingSpec& spec, const std::function<Plan()>& nex
     CHECK(state->parameters == outcome.state.parameters);
     CHECK(state->m == outcome.state.m);
     CHECK(state->v == outcome.state.v);
+    (saved < spec.steps ? launches.ended_early : launches.whole) += 1;
     if (saved < spec.steps) continue;
     CHECK(Difference(state->parameters, whole.state.parameters, Over::kAll) <= tolerance.parameters);
     CHECK(Difference(state->m, whole.state.m, Over::kEach) <= tolerance.moments);
@@ -264,6 +277,16 @@ TEST_CASE("a job that is killed anywhere, and goes on under its own plan, is the
   if (types.precision == Precision::kF16) loss_scale = LossScale{.factor = LossScale::kMost};
   CheckInterrupted(
       spec, [&] { return plan; }, random, RunUndisturbed(spec, plan, loss_scale), {}, loss_scale);
+}
+
+TEST_CASE("jobs were killed, ended early and resumed") {
+  const Launches& launches = AllLaunches();
+  if (launches.whole == 0) return;  // none of the cases above was run
+  INFO(launches.whole << " launches to the end, " << launches.died << " killed, " << launches.ended_early
+                      << " ended early, " << launches.resumed << " from a checkpoint");
+  CHECK(launches.died > launches.whole / 4);
+  CHECK(launches.ended_early > launches.whole / 20);
+  CHECK(launches.resumed > launches.whole / 4);
 }
 
 }  // namespace
