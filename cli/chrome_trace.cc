@@ -40,6 +40,10 @@ json Slice(const v1::TraceInstruction& instruction, int process, Lane lane, doub
     absl::StrAppend(&name, " in ", instruction.parts(), " parts");
     arguments["parts"] = instruction.parts();
   }
+  if (instruction.has_blocks())
+    arguments["blocks"] =
+        absl::StrCat("[", instruction.blocks().first(), ", ", instruction.blocks().end(), ")");
+  if (instruction.bytes() > 0) arguments["bytes"] = instruction.bytes();
   return {{"ph", "X"},
           {"name", name},
           {"cat", lane == Lane::kPredicted ? "predicted" : "measured"},

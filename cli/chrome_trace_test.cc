@@ -84,6 +84,30 @@ TEST_CASE("a pass of a micro-batch in parts says in how many") {
   CHECK(in_parts == 2);  // predicted and measured, of one device
 }
 
+TEST_CASE("an instruction says which blocks it is of, and how many bytes it moves") {
+  v1::Trace trace = TwoDevices();
+  v1::TraceInstruction& forward = *trace.mutable_lanes(0)->mutable_instructions(0);
+  forward.mutable_blocks()->set_first(2);
+  forward.mutable_blocks()->set_end(5);
+  trace.mutable_lanes(0)->mutable_instructions(2)->set_bytes(4096);
+  int of_blocks = 0, of_bytes = 0;
+  for (const auto& event : nlohmann::json::parse(ChromeTrace(trace))["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    if (event["args"].contains("blocks")) {
+      ++of_blocks;
+      CHECK(event["name"] == "forward 3");
+      CHECK(event["args"]["blocks"] == "[2, 5)");
+    }
+    if (event["args"].contains("bytes")) {
+      ++of_bytes;
+      CHECK(event["name"] == "send activation 3");
+      CHECK(event["args"]["bytes"] == 4096);
+    }
+  }
+  CHECK(of_blocks == 2);  // predicted and measured
+  CHECK(of_bytes == 2);
+}
+
 TEST_CASE("several steps stand behind one another on one clock, their lanes named once") {
   ChromeTraceOfSteps steps;
   v1::Trace trace = TwoDevices();

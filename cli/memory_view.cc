@@ -28,7 +28,7 @@ uint64_t WorkspaceOf(const v1::DeviceShare& device) {
   const v1::DeviceMemory& memory = device.memory();
   const uint64_t parts = memory.parameter_bytes() + memory.gradient_bytes() + memory.optimizer_bytes() +
                          memory.activation_bytes() + memory.boundary_bytes() + memory.sum_bytes() +
-                         memory.window_bytes();
+                         memory.window_bytes() + memory.copy_bytes();
   return std::max(device.peak_memory_bytes(), parts) - parts;
 }
 
@@ -66,6 +66,7 @@ std::string FormatMemory(const v1::PlanReport& report, size_t columns) {
   add("BOUNDARIES", [](const Share& device) { return device.memory().boundary_bytes(); });
   add("SUMS", [](const Share& device) { return device.memory().sum_bytes(); });
   add("WINDOWS", [](const Share& device) { return device.memory().window_bytes(); });
+  add("COPIES", [](const Share& device) { return device.memory().copy_bytes(); });
   add("WORKSPACE", WorkspaceOf);
   add("TOTAL", [](const Share& device) { return device.peak_memory_bytes(); });
   add("LIMIT", [](const Share& device) { return device.memory_limit_bytes(); });

@@ -44,7 +44,12 @@ TEST_CASE("the memory of devices in use is told in parts, without those that non
         "MEMORY IN MiB  WEIGHTS  GRADIENTS  OPTIMIZER  KEPT  WINDOWS  WORKSPACE  TOTAL  LIMIT  ON HOST\n"
         "a/cpu0            1.00       1.00       2.00  3.50        -       4.50  12.00  16.00        -\n"
         "a/cpu2            0.50       0.50       1.00  1.75     0.25       2.00   6.00   8.00    20.00\n");
-  report.mutable_devices(2)->set_device("a/\x1b[2J");
+  report.mutable_devices(2)->clear_memory();
+  report.mutable_devices(0)->mutable_memory()->set_copy_bytes(kMiB / 2);
+  CHECK(FormatMemory(report) ==
+        "MEMORY IN MiB  WEIGHTS  GRADIENTS  OPTIMIZER  KEPT  COPIES  WORKSPACE  TOTAL  LIMIT\n"
+        "a/cpu0            1.00       1.00       2.00  3.50    0.50       4.00  12.00  16.00\n");
+  report.mutable_devices(0)->set_device("a/\x1b[2J");
   CHECK_THAT(FormatMemory(report), Catch::Contains("\na/\\x1b[2J "));
 }
 
@@ -98,6 +103,7 @@ TEST_CASE("the parts of a device's memory that are shown add up to its total", "
     memory.set_boundary_bytes(part());
     memory.set_sum_bytes(part());
     memory.set_window_bytes(part());
+    memory.set_copy_bytes(part());
     part();  // workspace
     device.set_peak_memory_bytes(total);
     const std::string text = FormatMemory(report);
@@ -110,7 +116,7 @@ TEST_CASE("the parts of a device's memory that are shown add up to its total", "
       sum += last;
       last = cell == "-" ? 0 : std::stod(cell);
     }
-    CHECK(sum == Approx(last).margin(0.05));  // nine figures, each rounded
+    CHECK(sum == Approx(last).margin(0.05));  // ten figures, each rounded
   }
 }
 

@@ -42,11 +42,11 @@ Blocks BlocksOf(const v1::Plan& plan) {
 }
 
 json MemoryOf(const v1::DeviceMemory& memory) {
-  return {{"weights", memory.parameter_bytes()},    {"gradients", memory.gradient_bytes()},
-          {"optimizer", memory.optimizer_bytes()},  {"activations", memory.activation_bytes()},
-          {"boundaries", memory.boundary_bytes()},  {"sums", memory.sum_bytes()},
-          {"windows", memory.window_bytes()},       {"host", memory.host_bytes()},
-          {"host_limit", memory.host_limit_bytes()}};
+  return {{"weights", memory.parameter_bytes()},   {"gradients", memory.gradient_bytes()},
+          {"optimizer", memory.optimizer_bytes()}, {"activations", memory.activation_bytes()},
+          {"boundaries", memory.boundary_bytes()}, {"sums", memory.sum_bytes()},
+          {"windows", memory.window_bytes()},      {"copies", memory.copy_bytes()},
+          {"host", memory.host_bytes()},           {"host_limit", memory.host_limit_bytes()}};
 }
 
 json DeviceData(const v1::DeviceShare& device, const Blocks& all_blocks) {

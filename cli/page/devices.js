@@ -1,7 +1,8 @@
 // The table of devices; those that do the same are one row, which can be opened.
-const hasWindows = plan.devices.some((device) => device.memory && device.memory.windows > 0);
+const has = (part) => plan.devices.some((device) => device.memory && device.memory[part] > 0);
 const PARTS = [["weights", "forward"], ["gradients", "input_gradient"], ["optimizer", "weight_gradient"], ["activations", "activations"],
-  ["boundaries", "boundaries"], ["sums", "sum"], ...(hasWindows ? [["windows", "fetch"]] : []), ["workspace", "held"]];
+  ["boundaries", "boundaries"], ["sums", "sum"], ...(has("windows") ? [["windows", "fetch"]] : []),
+  ...(has("copies") ? [["copies", "store"]] : []), ["workspace", "held"]];
 const MOST_ROWS = 16; // devices shown one by one
 const onHost = plan.devices.some((device) => device.memory && device.memory.host > 0);
 const COLUMNS = 6 + PARTS.length + (onHost ? 1 : 0);

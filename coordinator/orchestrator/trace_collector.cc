@@ -55,6 +55,11 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
       out.set_kind(NameOf(instruction));
       out.set_stream(static_cast<uint32_t>(instruction.stream));
       out.set_micro_batch(instruction.micro_batch.value());
+      if (instruction.blocks.size() > 0) {
+        out.mutable_blocks()->set_first(instruction.blocks.first);
+        out.mutable_blocks()->set_end(instruction.blocks.end);
+      }
+      out.set_bytes(instruction.bytes.value);
       out.set_parts(PartsOfPass(plan_.units[programs_[u].unit], instruction.kind));
       if (!predictions_.empty()) {
         out.set_predicted_start_seconds(predictions_[u].timeline[i].start_seconds);

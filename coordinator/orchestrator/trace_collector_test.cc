@@ -5,7 +5,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -87,6 +89,54 @@ TEST_CASE("passes of micro-batches in parts say so, and nothing else does") {
   CHECK(parts["send activation"] == std::set<uint32_t>{0});
   for (const v1::TraceInstruction& instruction : trace->lanes(2).instructions())
     CHECK(instruction.parts() == 0);
+}
+
+// By kind, how many bytes each instruction of a rank moves, and of which blocks it is.
+std::map<std::string, std::set<std::pair<std::string, bool>>> TracedOf(const Plan& plan) {
+  TraceCollector traces("job-1", plan, kShape);
+  std::optional<v1::Trace> trace;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) trace = traces.Add(rank, Measured(plan, rank, 4, 1));
+  REQUIRE(trace);
+  std::map<std::string, std::set<std::pair<std::string, bool>>> traced;
+  for (const v1::TraceInstruction& instruction : trace->lanes(0).instructions()) {
+    const v1::BlockRange& blocks = instruction.blocks();
+    traced[instruction.kind()].insert(
+        {instruction.has_blocks() ? absl::StrCat(blocks.first(), "-", blocks.end()) : "",
+         instruction.bytes() > 0});
+  }
+  return traced;
+}
+
+TEST_CASE(
+    "what is fetched, stored, recomputed, scattered and gathered says of which layer, and how much it is") {
+  Plan plan;
+  plan.schedule = Schedule::kGPipe;
+  plan.units = {
+      {.devices = {"a/cpu0"}, .chunks = {{0, 4}}, .recompute = Recompute::kLayers, .window_layers = 1}};
+  plan.routes = {{.units = {0}, .micro_batches = 2, .micro_batch_sequences = 2}};
+  auto traced = TracedOf(plan);
+  for (const std::string& what :
+       {"fetch parameters of layer 1", "fetch parameters of layer 2", "store gradients of layer 1"}) {
+    CAPTURE(what);
+    REQUIRE(traced.contains(what));
+    for (const auto& [blocks, moves] : traced[what]) CHECK(moves);
+  }
+  CHECK(traced["recompute"] == std::set<std::pair<std::string, bool>>{{"1-2", false}, {"2-3", false}});
+
+  plan.units[0].recompute = Recompute::kNone;
+  plan.units[0].layers_home = LayersHome::kPeers;
+  plan.units.push_back(plan.units[0]);
+  plan.units[1].devices = {"b/cpu0"};
+  plan.shards_optimizer = true;
+  plan.routes = {{.units = {0}, .micro_batches = 1, .micro_batch_sequences = 2},
+                 {.units = {1}, .micro_batches = 1, .micro_batch_sequences = 2}};
+  traced = TracedOf(plan);
+  for (const std::string& what : {"gather parameters of layer 1", "scatter gradients of layer 2",
+                                  "gather parameters", "scatter gradients"}) {
+    CAPTURE(what);
+    REQUIRE(traced.contains(what));
+    for (const auto& [blocks, moves] : traced[what]) CHECK(moves);
+  }
 }
 
 TEST_CASE("without predictions a trace has what was measured, and when the step began") {

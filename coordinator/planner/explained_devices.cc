@@ -16,14 +16,17 @@ namespace {
 
 // What a rank does of a plan.
 struct RankWork {
-  Bytes collectives;
+  Bytes collectives, copies;
   int blocks = 0, micro_batches = 0;
   double forward_flops = 0;
 };
 
 RankWork WorkOfRank(const PlanningProblem& problem, const Plan& plan, Rank rank) {
   const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
-  RankWork work{.collectives = CollectiveBytes(plan, program, problem.shape)};
+  RankWork work{
+      .collectives = CollectiveBytes(plan, program, problem.shape),
+      .copies =
+          RoomOf(problem, plan, rank).CopiesOf(MemoryOfProgram(plan, program, problem.shape).multiplied)};
   const Unit& unit = plan.units[program.unit];
   for (const BlockRange& chunk : unit.chunks) work.blocks += chunk.size();
   const double width = static_cast<double>(ShareOf(plan, rank, problem.shape.model).feed_forward.size()) /
@@ -80,6 +83,7 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
     device.peak_memory = prediction.ranks[rank].peak_memory;
     device.memory = prediction.ranks[rank].memory;
     device.collectives = works[rank].collectives;
+    device.copies = works[rank].copies;
     device.blocks = works[rank].blocks;
     device.micro_batches = works[rank].micro_batches;
   }

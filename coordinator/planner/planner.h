@@ -174,6 +174,7 @@ struct Explanation {
     // Of its workspace: what its unit's ranks tell each other, and the scalars that all ranks sum. Whatever a
     // communicator keeps to sum gradients is in no memory model.
     Bytes collectives;
+    Bytes copies;       // of parameters, for products that multiply another type, or packed ones
     Bytes host_memory;  // of its host, for layers that live there (memory.host); 0: not known
     int blocks = 0;
     int micro_batches = 0;

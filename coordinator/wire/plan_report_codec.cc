@@ -20,6 +20,7 @@ v1::DeviceMemory EncodeMemory(const Explanation::Device& device) {
   memory.set_activation_bytes(device.memory.activations.value);
   memory.set_boundary_bytes(device.memory.boundaries.value);
   memory.set_sum_bytes(device.collectives.value);
+  memory.set_copy_bytes(device.copies.value);
   memory.set_host_bytes(device.memory.host.value);
   memory.set_host_limit_bytes(device.host_memory.value);
   return memory;

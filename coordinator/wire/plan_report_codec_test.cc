@@ -120,6 +120,7 @@ TEST_CASE("what a report says that memory is made of is all of the peak, and not
   const Bytes held = MiB(11);  // by the ops, and copies
   device.peak_memory = device.memory.total() + held;
   device.host_memory = MiB(900);
+  device.copies = MiB(9);
   const v1::DeviceShare share = EncodePlanReport(planned).devices(0);
   const v1::DeviceMemory& memory = share.memory();
   CHECK(memory.parameter_bytes() == 16u << 20);
@@ -127,6 +128,7 @@ TEST_CASE("what a report says that memory is made of is all of the peak, and not
   CHECK(memory.optimizer_bytes() == 42u << 20);
   CHECK(memory.window_bytes() == 18u << 20);
   CHECK(memory.host_bytes() == 300u << 20);
+  CHECK(memory.copy_bytes() == 9u << 20);
   CHECK(memory.host_limit_bytes() == 900u << 20);
   const uint64_t parts = memory.parameter_bytes() + memory.gradient_bytes() + memory.optimizer_bytes() +
                          memory.activation_bytes() + memory.boundary_bytes() + memory.sum_bytes() +

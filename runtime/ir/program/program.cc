@@ -168,7 +168,7 @@ std::string NameOf(const Instruction& instruction) {
   if (instruction.OperandOf(BufferKind::kStashHome).buffer.index >= 0) return name + " activations";
   if (instruction.micro_batch >= 0 || instruction.blocks.size() == 0) return name;
   const char* what = "";
-  if (instruction.stream != Stream::kCompute && instruction.slice < 0) {
+  if (instruction.kind == InstructionKind::kFetch || instruction.kind == InstructionKind::kStore) {
     const BufferKind kind = instruction.operands.front().buffer.kind;
     what = kind == BufferKind::kParameterWindow  ? " parameters"
            : kind == BufferKind::kGradientWindow ? " gradients"
