@@ -39,6 +39,11 @@ bool MayStoreActivations(const PlanningProblem& problem) {
          std::any_of(problem.devices.begin(), problem.devices.end(), CopiesAreMeasured);
 }
 
+bool KnowsShares(const PlanningProblem& problem) {
+  return std::any_of(problem.devices.begin(), problem.devices.end(),
+                     [](const DeviceCost& device) { return !device.shares.empty(); });
+}
+
 absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
   if (whole.devices.empty()) {
@@ -62,8 +67,8 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
       chosen.lower_bound_seconds = 0;
     }
   }
-  if (whole.devices.size() < problem.devices.size()) {
-    // What the others would do is not known.
+  if (whole.devices.size() < problem.devices.size() || KnowsShares(problem)) {
+    // What the others, or units of several devices, would do is not known.
     chosen.proven_optimal = false;
     chosen.lower_bound_seconds = 0;
   }
@@ -109,11 +114,8 @@ absl::Status TellSaving(const PlanningProblem& problem, ChosenPlan& chosen) {
 // Where the search ended at its limit with nothing, any plan is faster.
 void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& limits,
                            absl::StatusOr<ChosenPlan>& chosen) {
-  const bool knows_shares = std::any_of(problem.devices.begin(), problem.devices.end(),
-                                        [](const DeviceCost& device) { return !device.shares.empty(); });
   if (!chosen.ok() && !absl::IsDeadlineExceeded(chosen.status())) return;
-  if (chosen.ok() && chosen->proven_optimal && !problem.constraints.synthesised_orders && !knows_shares)
-    return;
+  if (chosen.ok() && chosen->proven_optimal && !problem.constraints.synthesised_orders) return;
   if (limits.stopped() || !CanPlanByClasses(problem) ||
       OnDevicesOfWholeBlocks(problem).devices.size() < problem.devices.size())
     return;

@@ -48,7 +48,9 @@ struct ChosenPlan {
   // The constraints allow other schedules, too, of which the bound says nothing: it is that of planning by classes.
   bool bound_under_1f1b_alone = false;
   // The search was exhausted within its limits, and none that it did not look at because its replicas would share the optimizer's state
-  // could be faster by a thousandth. Of plans with a synthesised order nothing is known: what is proven is proven of those with named schedules.
+  // could be faster by a thousandth. Of plans with a synthesised order nothing is known: what is proven is proven of those with named schedules; nor of
+  // units of several devices, so that it is false where shares of the width were measured; nor of one pipeline whose two ends share the state of a tied
+  // embedding's optimizer.
   bool proven_optimal = false;
   int64_t simulated_plans = 0;
   // What the plan does to fit the memory, why, what that saves and costs, and how far it was searched, for people;

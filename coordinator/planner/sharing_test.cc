@@ -360,6 +360,12 @@ TEST_CASE("devices that hold no whole blocks take part in units, and a problem t
   REQUIRE(alone.ok());
   CHECK(alone->fitting.empty());
   CHECK(alone->proven_optimal);
+  // What all units of both would take is not known, however slow the one is that planning by classes looks at.
+  Measure(roomy, FasterShares(roomy));
+  const auto beside = ChoosePlan(roomy);
+  REQUIRE(beside.ok());
+  CHECK_FALSE(beside->proven_optimal);
+  CHECK(beside->lower_bound_seconds <= WorkSeconds(roomy) * (1 + 1e-9));
 }
 
 TEST_CASE(
