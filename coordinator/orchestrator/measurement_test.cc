@@ -258,13 +258,13 @@ TEST_CASE("what is planned for has the sites of its nodes") {
 
 TEST_CASE("emulated devices and those that share a core are not measured together") {
   std::vector<ClusterDeviceLocation> devices = Devices();
-  CHECK(DevicesToMeasureTogether(devices, {}, "s").size() == 1);
+  CHECK(HostsToMeasure(devices, {}, "s").size() == 1);
   devices[1].device.description.cores = {0};
-  CHECK(DevicesToMeasureTogether(devices, {}, "s").empty());
+  CHECK(HostsToMeasure(devices, {}, "s").empty());
   devices[1].device.description.cores = {};  // a card
-  CHECK(DevicesToMeasureTogether(devices, {}, "s").size() == 1);
+  CHECK(HostsToMeasure(devices, {}, "s").size() == 1);
   devices[1].device.emulated = true;
-  CHECK(DevicesToMeasureTogether(devices, {}, "s").empty());
+  CHECK(HostsToMeasure(devices, {}, "s").empty());
 }
 
 TEST_CASE("devices are measured together with the largest micro-batch that is short, for many rounds") {

@@ -94,20 +94,24 @@ ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, co
   for (const Unit& unit : planned.plan.units) {
     if (unit.devices.size() == 1) units[unit.devices.front()] = &unit;
   }
+  std::map<std::pair<std::string, std::string>, SubjectsByTimes> beside_others;  // by measurement and kind
   for (const Explanation::Device& used : planned.report.explanation.devices) {
     const auto unit = units.find(used.name);
     if (unit == units.end() || planned.report.emulated.contains(used.name)) continue;
+    SubjectsByTimes subjects = of_kinds[used.kind];
     const auto beside = planned.slowdowns.find(used.name);
-    SubjectsByTimes subjects = beside != planned.slowdowns.end()
-                                   ? AddSlowdown(used.name, beside->second, shape)
-                                   : of_kinds[used.kind];
+    if (beside != planned.slowdowns.end()) {
+      const PlannedSlowdown& slowdown = beside->second;
+      const auto [entry, is_new] = beside_others.try_emplace({slowdown.host, slowdown.device_kind});
+      if (is_new) entry->second = AddSlowdown(slowdown, shape);
+      subjects = entry->second;
+    }
     std::erase_if(subjects, [&](const auto& of) { return !AreAsProfiled(planned, *unit->second, of.first); });
     subjects_of_device_[used.name] = std::move(subjects);
   }
 }
 
-ProfileLearner::SubjectsByTimes ProfileLearner::AddSlowdown(const std::string& device,
-                                                            const PlannedSlowdown& slowdown,
+ProfileLearner::SubjectsByTimes ProfileLearner::AddSlowdown(const PlannedSlowdown& slowdown,
                                                             const std::string& shape) {
   SubjectsByTimes subjects;
   for (const auto& [times, factor] :
@@ -116,7 +120,7 @@ ProfileLearner::SubjectsByTimes ProfileLearner::AddSlowdown(const std::string& d
     Subject& subject = subjects_.emplace_back();
     subject.lesson.times = times;
     subject.lesson.host = slowdown.host;
-    subject.lesson.device = device;
+    subject.lesson.device_kind = slowdown.device_kind;
     subject.lesson.shape = shape;
     subject.lesson.measured_at_seconds = slowdown.measured_at_seconds;
     subject.planned_factor = factor.planned / factor.measured;
@@ -193,14 +197,14 @@ std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner,
   std::vector<std::string> said;
   const double now_seconds = UnixSecondsNow();
   for (const ProfileLearner::Lesson& lesson : learner.Add(trace, now_seconds)) {
-    const std::string about = lesson.device.empty()
+    const std::string about = lesson.host.empty()
                                   ? lesson.device_kind
-                                  : absl::StrCat(lesson.device, " beside the others of its host");
+                                  : absl::StrCat(lesson.device_kind, " beside the others of its host");
     const v1::ProfileCorrection correction = EncodeCorrection(lesson.times, lesson.correction);
     const absl::StatusOr<bool> put =
-        lesson.device.empty()
+        lesson.host.empty()
             ? store.PutCorrection(lesson.device_kind, lesson.shape, lesson.measured_at_seconds, correction)
-            : store.PutSlowdownCorrection(lesson.host, lesson.shape, lesson.device,
+            : store.PutSlowdownCorrection(lesson.host, lesson.shape, lesson.device_kind,
                                           lesson.measured_at_seconds, correction);
     if (!put.ok()) {
       said.push_back(absl::StrCat("what was learnt about ", about, " is not kept: ", put.status().message()));

@@ -17,15 +17,15 @@ class ProfileLearner {
   // `shape`: ShapeKey of the job. Keeps nothing of `planned`.
   ProfileLearner(std::string job_id, const PlannedJob& planned, const std::string& shape);
 
-  // How many times as long what a profile has times of takes as was measured: on devices of a kind, or, where
-  // devices that were measured together are in use together, on one device beside the others of its host, of
-  // which kPasses and kUpdates, with norms, are known. Alone and beside others are told apart, so that neither is
-  // blamed for the other.
+  // How many times as long what a profile has times of takes as was measured: on devices of a kind, or, where several of a
+  // host like which some were measured are in use together, on devices of a kind beside the others of such hosts, of which
+  // kPasses and kUpdates, with norms, are known. Alone and beside others are told apart, so that neither is blamed for the
+  // other.
   struct Lesson {
     TimeClass times = TimeClass::kPasses;
-    std::string device_kind;   // empty where `device` says it
-    std::string host, device;  // of a slow-down
-    std::string shape;         // of the profile or slow-down that it is about, as the next
+    std::string device_kind;
+    std::string host;   // PlannedSlowdown::host; empty: it is about the kind's profile
+    std::string shape;  // of the profile or slow-down that it is about, as the next
     double measured_at_seconds = 0;
     ProfileCorrection correction;
   };
@@ -47,9 +47,8 @@ class ProfileLearner {
     std::optional<size_t> goes_by;  // another subject whose factor is this one's until it has its own
   };
   using SubjectsByTimes = std::map<TimeClass, size_t>;
-  // Those of a device that is slowed down by others of its host.
-  SubjectsByTimes AddSlowdown(const std::string& device, const PlannedSlowdown& slowdown,
-                              const std::string& shape);
+  // Those of devices that are slowed down by others of their host.
+  SubjectsByTimes AddSlowdown(const PlannedSlowdown& slowdown, const std::string& shape);
   std::optional<Lesson> LessonOf(Subject& subject) const;
 
   const std::string job_id_;

@@ -146,16 +146,17 @@ TEST_CASE("a device that is again as fast as it was planned with is believed too
 
 TEST_CASE("a device beside others of its host teaches how they slow it down, and nothing about its kind") {
   PlannedJob planned = Planned();
-  planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = 9, .passes = {1.02, 1.02}};
+  planned.slowdowns["b/cpu0"] = {
+      .device_kind = "slow", .host = "box", .measured_at_seconds = 9, .passes = {1.02, 1.02}};
   ProfileLearner learner("gpt-1", planned, "tiny");
   double kind = 0, beside = 0;
   for (int i = 0; i < 9; ++i) {
     for (const auto& lesson : learner.Add(Step({{"a/cpu0", 0.9}, {"b/cpu0", 1.1}, {"c/cpu0", 0.9}}), 1)) {
-      if (lesson.device.empty()) {
+      if (lesson.host.empty()) {
         CHECK(lesson.device_kind == "fast");
         kind = lesson.correction.factor;
       } else {
-        CHECK(lesson.device == "b/cpu0");
+        CHECK(lesson.device_kind == "slow");
         CHECK(lesson.host == "box");
         CHECK(lesson.measured_at_seconds == 9);
         beside = lesson.correction.factor;
@@ -166,10 +167,32 @@ TEST_CASE("a device beside others of its host teaches how they slow it down, and
   CHECK(beside == Approx(std::pow(1.1, 9.0 / 13)).epsilon(0.01));
 }
 
+TEST_CASE("devices of a kind beside others teach together, on whichever of the hosts that are alike") {
+  PlannedJob planned = Planned();
+  for (const char* device : {"a/cpu0", "c/cpu0"}) {
+    planned.slowdowns[device] = {
+        .device_kind = "fast", .host = "box", .measured_at_seconds = 9, .passes = {1.1, 1.1}};
+  }
+  // Of hosts of another make-up.
+  planned.slowdowns["b/cpu0"] = {
+      .device_kind = "slow", .host = "rack", .measured_at_seconds = 8, .passes = {1.1, 1.1}};
+  ProfileLearner learner("gpt-1", planned, "tiny");
+  std::vector<ProfileLearner::Lesson> lessons;
+  for (int i = 0; i < 4; ++i)
+    lessons = learner.Add(Step({{"a/cpu0", 1.5}, {"b/cpu0", 0.95}, {"c/cpu0", 1.3}}), 1);
+  REQUIRE(lessons.size() == 2);
+  const auto of_rack = lessons[0].host == "rack" ? 0 : 1;
+  CHECK(lessons[of_rack].correction.factor == Approx(std::sqrt(0.95)));
+  CHECK(lessons[1 - of_rack].host == "box");
+  CHECK(lessons[1 - of_rack].device_kind == "fast");
+  CHECK(lessons[1 - of_rack].correction.factor == Approx(std::sqrt(1.4)));
+}
+
 TEST_CASE("no device is faster for company") {
   PlannedJob planned = Planned();
   // A job before taught 1.2 instead of the measured 1.1.
-  planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = 9, .passes = {1.1, 1.2}};
+  planned.slowdowns["b/cpu0"] = {
+      .device_kind = "slow", .host = "box", .measured_at_seconds = 9, .passes = {1.1, 1.2}};
   ProfileLearner learner("gpt-1", planned, "tiny");
   double beside = 0;
   for (int i = 0; i < 9; ++i) {
@@ -311,8 +334,11 @@ TEST_CASE("times that have something else in them are left") {
 
 TEST_CASE("beside others updates and norms are slowed down together, and nothing is learnt about the kind") {
   PlannedJob planned = Planned();
-  planned.slowdowns["b/cpu0"] = {
-      .host = "box", .measured_at_seconds = 9, .passes = {1.1, 1.1}, .updates = {1.5, 1.5}};
+  planned.slowdowns["b/cpu0"] = {.device_kind = "slow",
+                                 .host = "box",
+                                 .measured_at_seconds = 9,
+                                 .passes = {1.1, 1.1},
+                                 .updates = {1.5, 1.5}};
   ProfileLearner learner("gpt-1", planned, "tiny");
   std::vector<ProfileLearner::Lesson> lessons;
   for (int i = 0; i < 4; ++i) {
@@ -324,7 +350,8 @@ TEST_CASE("beside others updates and norms are slowed down together, and nothing
   }
   REQUIRE(lessons.size() == 1);
   CHECK(lessons[0].times == TimeClass::kUpdates);
-  CHECK(lessons[0].device == "b/cpu0");
+  CHECK(lessons[0].device_kind == "slow");
+  CHECK(lessons[0].host == "box");
   CHECK(lessons[0].shape == "tiny");
   CHECK(lessons[0].correction.factor == Approx(std::sqrt(2.0)));
 }
@@ -422,28 +449,31 @@ TEST_CASE(
   measured.set_host("box");
   measured.set_shape("tiny");
   measured.set_measured_at_seconds(9);
-  for (const char* device : {"b/cpu0", "c/cpu0"}) {
+  for (const auto& [device, kind] :
+       {std::pair("b/cpu0", "slow"), std::pair("b/cpu1", "fast"), std::pair("b/cpu2", "slow")}) {
     v1::SharedSlowdown& shared = *measured.add_devices();
     shared.set_device(device);
-    shared.set_device_kind("slow");
+    shared.set_device_kind(kind);
     shared.set_factor(1.1);
   }
   REQUIRE(store->PutHostSlowdown(measured).ok());
   for (const double measured_at : {9.0, 8.0}) {
     CAPTURE(measured_at);
     PlannedJob planned = Planned();
-    planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = measured_at, .passes = {1.1, 1.1}};
+    planned.slowdowns["b/cpu0"] = {
+        .device_kind = "slow", .host = "box", .measured_at_seconds = measured_at, .passes = {1.1, 1.1}};
     ProfileLearner learner("gpt-1", planned, "tiny");
     std::vector<std::string> said;
     for (int i = 0; i < 4; ++i)
       said = NoteMeasuredStep(*store, learner, Step({{"b/cpu0", measured_at == 9 ? 1.25 : 2}}));
     const v1::HostSlowdown now = store->ListHostSlowdowns()->at(0);
-    CHECK(now.devices(0).correction().factor() == Approx(std::sqrt(1.25)));
+    for (const int of_kind : {0, 2})
+      CHECK(now.devices(of_kind).correction().factor() == Approx(std::sqrt(1.25)));
     CHECK_FALSE(now.devices(1).has_correction());
     if (measured_at == 9) {
       REQUIRE(said.size() == 1);
       CHECK_THAT(said[0],
-                 Catch::Contains("b/cpu0 beside the others of its host") && Catch::Contains("1.12 times"));
+                 Catch::Contains("slow beside the others of its host") && Catch::Contains("1.12 times"));
     } else {
       CHECK(said.empty());
     }

@@ -4,14 +4,15 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/link_table.h"
-#include "coordinator/problem/processors.h"
+#include "coordinator/problem/alike_hosts.h"
 #include "runtime/base/counted.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/quantile.h"
@@ -34,43 +35,57 @@ constexpr double kMostFactor = 1000;
 // Layers that a repetition is of.
 constexpr double kLayers = 2;
 
-std::string HostOf(const ClusterDeviceLocation& device) {
-  return device.host.empty() ? device.node : device.host;
+// How many of hosts that are alike are to be measured in all.
+int WantedOf(const std::optional<MakeUpSlowdown>& known) {
+  if (!known) return kFewestHosts;
+  if (known->hosts >= kFewestHosts && known->agree) return known->hosts;
+  int wanted = kFewestHosts;
+  while (wanted <= known->hosts) wanted *= 2;
+  return std::min(wanted, kMostHosts);
 }
 
-bool Covers(const HostSlowdown& known, const std::vector<ClusterDeviceLocation>& devices) {
-  return std::all_of(devices.begin(), devices.end(), [&](const ClusterDeviceLocation& device) {
-    return std::any_of(known.devices.begin(), known.devices.end(), [&](const SharedSlowdown& shared) {
-      return shared.device == FullName(device) && shared.device_kind == device.device.kind;
-    });
-  });
+std::vector<std::string> NamesOf(const SharingDevices& sharing) {
+  std::vector<std::string> names;
+  for (const ClusterDeviceLocation& device : sharing.devices) names.push_back(FullName(device));
+  return names;
 }
 
 }  // namespace
 
-std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
-                                                     absl::Span<const HostSlowdown> known,
-                                                     const std::string& shape) {
-  std::vector<HeldCores> cores;
+std::vector<SharingDevices> HostsToMeasure(const std::vector<ClusterDeviceLocation>& devices,
+                                           absl::Span<const HostSlowdown> known, const std::string& shape,
+                                           const std::set<std::string>& failed) {
+  std::vector<DeviceOnHost> on_hosts;
+  std::map<std::string, const ClusterDeviceLocation*> by_name;
   for (const ClusterDeviceLocation& device : devices) {
-    HeldCores& held = cores.emplace_back(HeldCores{.host = HostOf(device)});
-    for (const int core : device.device.description.cores) held.cores.push_back(static_cast<uint32_t>(core));
+    on_hosts.push_back({device.host.empty() ? device.node : device.host, FullName(device), &device.device});
+    by_name[on_hosts.back().name] = &device;
   }
-  const std::vector<int> processors = SharedProcessors(cores);
-  std::map<std::string, std::vector<ClusterDeviceLocation>> by_host;
-  for (size_t d = 0; d < devices.size(); ++d) {
-    const bool own_cores = std::count(processors.begin(), processors.end(), processors[d]) == 1;
-    if (own_cores && !devices[d].device.emulated) by_host[HostOf(devices[d])].push_back(devices[d]);
+  const MeasuredHosts measured(known, shape);
+  struct Alike {
+    std::vector<SharingDevices> others;  // that were not measured
+    int failed = 0;
+  };
+  std::map<MakeUp, Alike> by_make_up;
+  for (const auto& [host, beside] : DevicesBesideEachOther(on_hosts)) {
+    if (measured.Covers(host, beside)) continue;
+    Alike& alike = by_make_up[measured.MakeUpOf(host, beside)];
+    if (failed.contains(host)) {
+      ++alike.failed;
+      continue;
+    }
+    SharingDevices& sharing = alike.others.emplace_back(SharingDevices{.host = host});
+    for (const DeviceOnHost& device : beside) sharing.devices.push_back(*by_name.at(device.name));
   }
-  std::vector<SharingDevices> sharing;
-  for (auto& [host, its] : by_host) {
-    const bool measured =
-        std::any_of(known.begin(), known.end(), [&, h = host](const HostSlowdown& slowdown) {
-          return slowdown.host == h && slowdown.shape == shape && Covers(slowdown, by_host[h]);
-        });
-    if (its.size() >= 2 && !measured) sharing.push_back({host, its});
+  std::vector<SharingDevices> wanted;
+  for (auto& [make_up, alike] : by_make_up) {
+    const std::optional<MakeUpSlowdown> of_alike = measured.Find(make_up);
+    const int missing = WantedOf(of_alike) - (of_alike ? of_alike->hosts : 0) - alike.failed;
+    const size_t count = alike.others.size(), more = std::min<size_t>(std::max(missing, 0), count);
+    for (size_t i = 0; i < more; ++i) wanted.push_back(std::move(alike.others[i * count / more]));
   }
-  return sharing;
+  if (wanted.size() > kMostHostsTogether) wanted.resize(kMostHostsTogether);
+  return wanted;
 }
 
 TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& cluster,
@@ -126,25 +141,68 @@ SharedFactor FactorOf(std::vector<double> ratios) {
 AttemptEnd SlowdownMeasurement::Measure(const v1::JobSpec& spec, const std::string& shape,
                                         const std::vector<ClusterDeviceLocation>& devices,
                                         const Cluster& cluster) {
-  for (const SharingDevices& sharing : DevicesToMeasureTogether(devices, cluster.slowdowns, shape)) {
-    const AttemptEnd end = MeasureHost(spec, shape, sharing, TogetherTaskFor(sharing, cluster, shape));
-    if (absl::IsResourceExhausted(end.status)) {
-      progress_(absl::StrCat("devices of ", sharing.host,
-                             " count as not slowing each other down: ", end.status.message()));
-      continue;
+  std::vector<HostSlowdown> known = cluster.slowdowns;
+  std::set<std::string> failed;
+  while (true) {
+    const std::vector<SharingDevices> hosts = HostsToMeasure(devices, known, shape, failed);
+    if (hosts.empty()) return {};
+    AttemptEnd end;
+    for (Measured& measured : MeasureRound(spec, shape, hosts, cluster)) {
+      const HostSlowdown& slowdown = measured.slowdown;
+      if (absl::IsResourceExhausted(measured.end.status)) {
+        progress_(absl::StrCat(
+            "devices of ", slowdown.host,
+            " are not measured together, and go by hosts like it: ", measured.end.status.message()));
+        failed.insert(slowdown.host);
+        continue;
+      }
+      if (!measured.end.status.ok()) {
+        if (end.status.ok()) end = std::move(measured.end);
+        continue;
+      }
+      if (measured.rounds == 0) {
+        progress_(absl::StrCat("not all devices of ", slowdown.host,
+                               " said how much they slow each other down: they count as not doing so"));
+      }
+      if (const absl::Status stored = store_.PutHostSlowdown(EncodeSlowdown(slowdown)); !stored.ok())
+        return EndOfStore(stored);
+      // As the store does, whatever the clock says.
+      std::erase_if(known, [&](const HostSlowdown& older) {
+        return older.host == slowdown.host && older.shape == slowdown.shape;
+      });
+      known.push_back(slowdown);
     }
     if (!end.status.ok()) return end;
   }
-  return {};
 }
 
-AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::string& shape,
-                                            const SharingDevices& sharing, const TogetherTask& task) {
+std::vector<SlowdownMeasurement::Measured> SlowdownMeasurement::MeasureRound(
+    const v1::JobSpec& spec, const std::string& shape, const std::vector<SharingDevices>& hosts,
+    const Cluster& cluster) {
   std::vector<std::string> names;
-  for (const ClusterDeviceLocation& device : sharing.devices) names.push_back(FullName(device));
-  progress_(absl::StrCat("measuring together ", absl::StrJoin(names, ", ")));
+  for (const SharingDevices& host : hosts) names.push_back(absl::StrJoin(NamesOf(host), ", "));
+  progress_(absl::StrCat("measuring together ", absl::StrJoin(names, "; ")));
+  const double now_seconds = UnixSecondsNow();
+  std::vector<Measured> measured(hosts.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    threads.emplace_back(
+        [&, i] { measured[i] = MeasureHost(spec, hosts[i], TogetherTaskFor(hosts[i], cluster, shape)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    measured[i].slowdown.host = hosts[i].host;
+    measured[i].slowdown.shape = shape;
+    measured[i].slowdown.measured_at_seconds = now_seconds;
+  }
+  return measured;
+}
+
+SlowdownMeasurement::Measured SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec,
+                                                               const SharingDevices& sharing,
+                                                               const TogetherTask& task) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
-  if (!attempt.ok()) return EndOfStore(attempt.status());
+  if (!attempt.ok()) return {.end = EndOfStore(attempt.status())};
   const size_t count = sharing.devices.size();
   std::vector<AttemptTask> tasks;
   for (size_t d = 0; d < count; ++d) {
@@ -164,29 +222,25 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
                           MutexLock lock(mutex);
                           if (event.has_shared_turns()) heard[index] = event.shared_turns();
                         }});
-  if (!end.status.ok()) return end;
+  if (!end.status.ok()) return {.end = std::move(end)};
 
-  HostSlowdown slowdown{.host = sharing.host, .shape = shape};
-  int rounds = std::numeric_limits<int>::max();
+  Measured measured{.rounds = std::numeric_limits<int>::max()};
+  const std::vector<std::string> names = NamesOf(sharing);
   for (size_t d = 0; d < count; ++d) {
     const v1::SharedTurns& turns = heard[d];
     const SharedFactor passes = FactorOf({turns.pass_ratios().begin(), turns.pass_ratios().end()});
     const SharedFactor updates = FactorOf({turns.update_ratios().begin(), turns.update_ratios().end()});
-    slowdown.devices.push_back({.device = names[d],
-                                .device_kind = sharing.devices[d].device.kind,
-                                .factor = std::min(passes.factor, kMostFactor),
-                                .update_factor = std::min(updates.factor, kMostFactor),
-                                .spread = passes.spread});
-    rounds = std::min(rounds, turns.pass_ratios_size());
+    measured.slowdown.devices.push_back({.device = names[d],
+                                         .device_kind = sharing.devices[d].device.kind,
+                                         .factor = std::min(passes.factor, kMostFactor),
+                                         .update_factor = std::min(updates.factor, kMostFactor),
+                                         .spread = passes.spread});
+    measured.rounds = std::min(measured.rounds, turns.pass_ratios_size());
   }
-  if (rounds == 0)
-    progress_(absl::StrCat("not all of ", absl::StrJoin(names, ", "),
-                           " said how much they slow each other down: they count as not doing so"));
-  slowdown.measured_at_seconds = UnixSecondsNow();
-  slowdown.provenance = absl::StrFormat("layers of %s, alone and all at once in turns of %.2f s, in %s",
-                                        Counted(task.micro_batch_sequences, "window"), task.turn_seconds,
-                                        Counted(rounds, "round"));
-  return EndOfStore(store_.PutHostSlowdown(EncodeSlowdown(slowdown)));
+  measured.slowdown.provenance = absl::StrFormat(
+      "layers of %s, alone and all at once in turns of %.2f s, in %s",
+      Counted(task.micro_batch_sequences, "window"), task.turn_seconds, Counted(measured.rounds, "round"));
+  return measured;
 }
 
 }  // namespace medley

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,10 +23,16 @@ struct SharingDevices {
   std::vector<ClusterDeviceLocation> devices;  // two or more
 };
 
-// Those of `devices` that `known` of `shape` does not have together, each under its kind. Pure.
-std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
-                                                     absl::Span<const HostSlowdown> known,
-                                                     const std::string& shape);
+// Of hosts with the same kinds of devices (alike_hosts.h) so many are measured at first, spread over their names; while
+// these do not agree twice as many, up to kMostHosts.
+inline constexpr int kFewestHosts = 3, kMostHosts = 12;
+
+// The hosts whose devices are to be measured next, kMostHostsTogether of them at most; none: what is known is enough. To be asked
+// again when they have been. `failed`: hosts that could not be measured; no others take their place. Pure.
+inline constexpr size_t kMostHostsTogether = 32;
+std::vector<SharingDevices> HostsToMeasure(const std::vector<ClusterDeviceLocation>& devices,
+                                           absl::Span<const HostSlowdown> known, const std::string& shape,
+                                           const std::set<std::string>& failed = {});
 
 // How devices of a host are measured beside each other: in turns, alone and all at once (HostTurns).
 struct TogetherTask {
@@ -43,7 +51,8 @@ struct SharedFactor {
 // No ratios: 1. Pure.
 SharedFactor FactorOf(std::vector<double> ratios);
 
-// Measures how much the devices of each host slow each other down, and puts it in the store.
+// Measures how much the devices of a host slow each other down, on some of the hosts that are alike, and puts it in the
+// store.
 class SlowdownMeasurement {
  public:
   using RunAttempt = LinkMeasurement::RunAttempt;
@@ -51,15 +60,23 @@ class SlowdownMeasurement {
   SlowdownMeasurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress)
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
-  // All devices of a host at once, which take turns by its clock. `cluster` has the profiles that the times are chosen
-  // by. Blocks, for up to a minute a host. Where a block does not fit a device, or an agent is too old to take turns, the
-  // host's devices count as not slowing each other down. Other errors: those of the tasks, naming the device; the store's.
+  // All devices of a host at once, which take turns by its clock, and the hosts of a round (HostsToMeasure) at the same time,
+  // for they do not disturb each other. `cluster` has the profiles that the times are chosen by, and what is known. Blocks, for
+  // up to a minute a round. Where a block does not fit a device the host goes by those that are like it; where an agent
+  // is too old to take turns its host's devices count as not slowing each other down. Other errors: those of the tasks, naming
+  // the device; the store's. What was measured before an error is kept.
   AttemptEnd Measure(const v1::JobSpec& spec, const std::string& shape,
                      const std::vector<ClusterDeviceLocation>& devices, const Cluster& cluster);
 
  private:
-  AttemptEnd MeasureHost(const v1::JobSpec& spec, const std::string& shape, const SharingDevices& sharing,
-                         const TogetherTask& task);
+  struct Measured {
+    AttemptEnd end;
+    HostSlowdown slowdown;
+    int rounds = 0;  // that all of its devices told of
+  };
+  std::vector<Measured> MeasureRound(const v1::JobSpec& spec, const std::string& shape,
+                                     const std::vector<SharingDevices>& hosts, const Cluster& cluster);
+  Measured MeasureHost(const v1::JobSpec& spec, const SharingDevices& sharing, const TogetherTask& task);
 
   Store& store_;
   const RunAttempt run_;

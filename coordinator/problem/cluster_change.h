@@ -24,7 +24,8 @@ struct AddedDevices {
 // A node more, with so many devices of a kind. Of a kind that the cluster has they are as its first one is, with the site,
 // the rack and the host memory of that one's node, and where links are given pair by pair each has those that a device of its
 // kind has, as far as there are any; classes of links join them as all others, and what then still has no link has the
-// slowest that there is between machines (SupposedLink). How devices of the node slow each other down is not known.
+// slowest that there is between machines (SupposedLink). Its devices slow each
+// other down as was measured on nodes like it, if on any.
 // `before`: the cluster before devices were removed of it, whose kinds and links still tell what those added are like; null: as
 // `cluster`.
 // InvalidArgument: there is no such kind and none is described (names those that there are); the node is there

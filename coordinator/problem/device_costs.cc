@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "coordinator/problem/alike_hosts.h"
 #include "coordinator/problem/known_profiles.h"
-#include "coordinator/problem/processors.h"
 #include "runtime/ir/model/block_sizes.h"
 
 namespace medley {
@@ -123,34 +123,25 @@ void SetHostMemory(const std::vector<AllowedDevice>& devices, std::vector<Device
 
 void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& cluster, const std::string& shape,
                   std::vector<DeviceCost>& costs) {
-  std::map<int, int> on_processor;
-  for (const DeviceCost& cost : costs) ++on_processor[cost.processor];
-  for (size_t d = 0; d < devices.size(); ++d) {
-    if (on_processor[costs[d].processor] > 1) continue;
-    const HostSlowdown* slowdown = FindSlowdown(cluster, HostOf(*devices[d].node), shape);
-    if (slowdown == nullptr || slowdown->devices.size() < 2) continue;
-    double sum = 0, sum_of_updates = 0, slowest = 1;
-    int of_kind = 0;
-    bool known = false;
-    for (const SharedSlowdown& shared : slowdown->devices) {
-      const double slower = std::max(1.0, shared.factor * FactorOf(shared.corrections, TimeClass::kPasses));
-      const double of_updates =
-          std::max(1.0, UpdateFactorOf(shared) * FactorOf(shared.corrections, TimeClass::kUpdates));
-      slowest = std::max({slowest, slower, of_updates});
-      known |= shared.device == costs[d].name;
-      if (shared.device_kind != costs[d].kind) continue;
-      sum += slower;
-      sum_of_updates += of_updates;
-      ++of_kind;
-    }
-    if (!known || of_kind == 0 || slowest < kLeastSlowdown) continue;
-    const auto mean = [&](double of) {
-      const double factor = std::round(100 * of / of_kind) / 100;
+  std::vector<DeviceOnHost> on_hosts;
+  for (const AllowedDevice& device : devices)
+    on_hosts.push_back({HostOf(*device.node), device.name, device.device});
+  const auto slowdowns = SlowdownsByDevice(on_hosts, cluster.slowdowns, shape);
+  for (DeviceCost& cost : costs) {
+    const auto slowdown = slowdowns.find(cost.name);
+    if (slowdown == slowdowns.end()) continue;
+    double slowest = 1;
+    for (const auto& [kind, of] : slowdown->second->by_kind)
+      slowest = std::max({slowest, of.factor * of.correction, of.update_factor * of.update_correction});
+    if (slowest < kLeastSlowdown) continue;
+    const auto rounded = [](double factor) {
+      factor = std::round(100 * factor) / 100;
       return factor < kLeastSlowdown ? 1 : factor;
     };
-    costs[d].shared_with = static_cast<int>(slowdown->devices.size()) - 1;
-    costs[d].shared_slowdown = mean(sum);
-    costs[d].shared_update_slowdown = mean(sum_of_updates);
+    const KindSlowdown& of_kind = slowdown->second->by_kind.at(cost.kind);
+    cost.shared_with = slowdown->second->devices - 1;
+    cost.shared_slowdown = rounded(of_kind.factor * of_kind.correction);
+    cost.shared_update_slowdown = rounded(of_kind.update_factor * of_kind.update_correction);
   }
 }
 

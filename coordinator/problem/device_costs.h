@@ -22,8 +22,8 @@ void AddShare(const AllowedDevice& device, const ModelShare& share, const std::v
 // their hosts are known.
 void SetHostMemory(const std::vector<AllowedDevice>& devices, std::vector<DeviceCost>& costs);
 
-// Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner. `costs`: of
-// `devices`, and their processors are known.
+// Devices of a kind on hosts that are alike (alike_hosts.h) get the same, rounded: what differs by noise alone is alike to the
+// planner. `costs`: of `devices`.
 void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& cluster, const std::string& shape,
                   std::vector<DeviceCost>& costs);
 

@@ -20,15 +20,6 @@ const DeviceProfile* FindProfile(const Cluster& cluster, const std::string& kind
   return newest;
 }
 
-const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape) {
-  const HostSlowdown* newest = nullptr;
-  for (const HostSlowdown& slowdown : cluster.slowdowns) {
-    if (slowdown.host != host || slowdown.shape != shape) continue;
-    if (newest == nullptr || slowdown.measured_at_seconds >= newest->measured_at_seconds) newest = &slowdown;
-  }
-  return newest;
-}
-
 const DeviceProfile* FindCopyProfile(const Cluster& cluster, const std::string& kind) {
   const DeviceProfile* newest = nullptr;
   for (const DeviceProfile& profile : cluster.profiles) {

@@ -3,7 +3,6 @@
 
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/cluster/device_profile.h"
-#include "runtime/ir/cluster/host_slowdown.h"
 #include "runtime/ir/job/training_spec.h"
 #include "runtime/ir/model/model_share.h"
 
@@ -14,8 +13,6 @@ namespace medley {
 // none. `times`: where not null, those of that size.
 const DeviceProfile* FindProfile(const Cluster& cluster, const std::string& kind, const std::string& shape,
                                  int micro_batch, const ProfiledTimes** times);
-// The newest of a host and shape; null if there is none.
-const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape);
 // By which the copies of a kind go, and what exchanges its memory: as measured last, with whatever model, for neither knows of it.
 // Null if no rate of them was measured.
 const DeviceProfile* FindCopyProfile(const Cluster& cluster, const std::string& kind);

@@ -12,6 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/least_change.h"
 #include "coordinator/predictor/reductions.h"
+#include "coordinator/problem/alike_hosts.h"
+#include "coordinator/problem/cluster_links.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/plan/check_plan.h"
@@ -51,26 +53,30 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
 
 std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& problem, const Plan& plan,
                                                    const Cluster& cluster, const std::string& shape) {
-  std::set<std::string> used;
-  for (const std::string& device : DevicesOf(plan)) used.insert(device);
-  std::map<std::string, const DeviceCost*> costs;
-  for (const DeviceCost& device : problem.devices) costs[device.name] = &device;
-  std::set<std::string> hosts;
-  for (const ClusterNode& node : cluster.nodes) hosts.insert(HostOf(node));
-  std::map<std::string, PlannedSlowdown> slowdowns;
-  for (const std::string& host : hosts) {
-    const HostSlowdown* slowdown = FindSlowdown(cluster, host, shape);
-    if (slowdown == nullptr) continue;
-    std::map<std::string, PlannedSlowdown> together;
-    for (const SharedSlowdown& shared : slowdown->devices) {
-      if (used.count(shared.device) == 0) continue;
-      const DeviceCost& cost = *costs.at(shared.device);
-      together[shared.device] = {
-          .host = host,
-          .measured_at_seconds = slowdown->measured_at_seconds,
-          .passes = {shared.factor, cost.shared_slowdown},
-          .updates = {std::max(1.0, UpdateFactorOf(shared)), cost.shared_update_slowdown}};
+  const std::unordered_map<std::string, int> places = DevicesByName(problem);
+  std::vector<DeviceOnHost> devices;
+  for (const ClusterNode& node : cluster.nodes) {
+    for (const ClusterDevice& device : node.devices) {
+      std::string name = FullName(node.name, device);
+      if (places.contains(name)) devices.push_back({HostOf(node), std::move(name), &device});
     }
+  }
+  const auto known = SlowdownsByDevice(devices, cluster.slowdowns, shape);
+  std::map<int, std::map<std::string, PlannedSlowdown>> by_host;
+  for (const std::string& device : DevicesOf(plan)) {
+    const auto slowdown = known.find(device);
+    if (slowdown == known.end()) continue;
+    const DeviceCost& cost = problem.devices[places.at(device)];
+    const KindSlowdown& of_kind = slowdown->second->by_kind.at(cost.kind);
+    by_host[cost.host][device] = {
+        .device_kind = cost.kind,
+        .host = slowdown->second->newest_host,
+        .measured_at_seconds = slowdown->second->newest_at_seconds,
+        .passes = {of_kind.factor, cost.shared_slowdown},
+        .updates = {std::max(1.0, of_kind.update_factor), cost.shared_update_slowdown}};
+  }
+  std::map<std::string, PlannedSlowdown> slowdowns;
+  for (auto& [host, together] : by_host) {
     if (together.size() > 1) slowdowns.merge(together);
   }
   return slowdowns;

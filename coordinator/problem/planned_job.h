@@ -25,7 +25,9 @@ struct PlannedSlowdown {
     double measured = 1;
     double planned = 1;  // that the prediction was made with
   };
-  std::string host;  // HostSlowdown::host, as all but Factor::planned
+  std::string device_kind;
+  // The newest measurement of hosts like the device's, which keeps what jobs teach about all of them.
+  std::string host;
   double measured_at_seconds = 0;
   Factor passes, updates;  // updates: of norms, too
 };
@@ -44,7 +46,7 @@ struct PlannedJob {
   std::vector<ReductionChoice> reductions;
   PlanReport report;
   std::vector<TimesUse> times_used;  // of all kinds of the cluster
-  // The slowdowns, by device, of devices in use that were measured together with another in use.
+  // By device, of those in use beside another in use on a host like which some were measured.
   std::map<std::string, PlannedSlowdown> slowdowns;
   std::set<std::string> alone_on_host;  // devices in use of whose host no other is in use
 };

@@ -216,6 +216,43 @@ TEST_CASE("in a bf16 job devices that compute it store activations in it, unless
   CHECK(in_f32->plan.units[0].activations == Dtype::kF32);
 }
 
+TEST_CASE("devices that are in use beside each other go by what was measured of hosts like theirs") {
+  Cluster cluster = TwoNodes();
+  for (ClusterNode& node : cluster.nodes) {
+    node.devices.push_back(node.devices[0]);
+    node.devices[1].description.name = "cpu1";
+    for (ClusterDevice& device : node.devices) device.kind = "new";
+  }
+  cluster.slowdowns = {{.host = "old",
+                        .shape = ShapeKey(Spec()),
+                        .devices = {{"old/cpu0", "new", 1.2, 1.5}, {"old/cpu1", "new", 1.4, 1.5}},
+                        .measured_at_seconds = 7}};
+  for (SharedSlowdown& shared : cluster.slowdowns[0].devices)
+    shared.corrections = {{TimeClass::kPasses, {.factor = 1.1}}};
+  JobConstraints constraints = Pinned();
+  constraints.devices.clear();
+  const std::string second = GENERATE(as<std::string>(), "new/cpu1", "old/cpu0");
+  CAPTURE(second);
+  constraints.plan->units[1].devices = {second};
+  const auto planned = PlanJob(Spec(), constraints, cluster, Comparison::kNone);
+  REQUIRE(planned.status().ToString() == "OK");
+  if (second == "old/cpu0") {  // each alone on its host
+    CHECK(planned->slowdowns.empty());
+    return;
+  }
+  REQUIRE(planned->slowdowns.size() == 2);
+  for (const auto& [device, slowdown] : planned->slowdowns) {
+    CHECK(device.starts_with("new/"));
+    CHECK(slowdown.device_kind == "new");
+    CHECK(slowdown.host == "old");
+    CHECK(slowdown.measured_at_seconds == 7);
+    CHECK(slowdown.passes.measured == Approx(1.3));
+    CHECK(slowdown.passes.planned == Approx(1.43));
+    CHECK(slowdown.updates.measured == Approx(1.5));
+    CHECK(slowdown.updates.planned == Approx(1.5));
+  }
+}
+
 TEST_CASE("an order that was chosen can be pinned as it is, and is predicted alike") {
   Cluster cluster = TwoNodes();
   for (DeviceProfile& profile : cluster.profiles) {

@@ -69,8 +69,8 @@ absl::StatusOr<std::vector<MissingProfile>> MissingFasterShares(const TrainingSp
 // is the newest one that names both, in either order, or else default_link. What running jobs taught about a
 // profile (DeviceProfile::corrections) multiplies its times.
 //
-// Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them
-// both, equally for all of a kind, in hundredths and from 1.02, what running jobs taught about it
+// Devices of one host slow each other down as was measured with the spec's shape on hosts like it (alike_hosts.h), equally for
+// all of a kind on all such hosts, in hundredths and from 1.02, what running jobs taught about it
 // (SharedSlowdown::corrections) counted in; those that share a processor do that instead.
 //
 // Pure. Errors, beside those of MissingProfiles:

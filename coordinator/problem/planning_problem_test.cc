@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/ir/cluster/not_measured.h"
 #include "runtime/ir/model/block_sizes.h"
@@ -296,6 +297,45 @@ TEST_CASE("devices of a host slow each other down as was measured, equally for a
   CHECK(taught(TimeClass::kPasses, 0.5).shared_slowdown == 1);
   CHECK(taught(TimeClass::kUpdates, 1.5).shared_update_slowdown == Approx(1.5));
   CHECK(taught(TimeClass::kUpdates, 1.5).shared_slowdown == 1);
+}
+
+// Hosts h0, h1 and h2 of two fast devices each; the first two were measured.
+Cluster AlikeHosts() {
+  Cluster cluster;
+  AddProfile(cluster, "fast", 0.01, 1, {1, 2, 4});
+  cluster.default_link = {LinkModel::Line(0, 1e9), LinkModel::Line(0, 1e9)};
+  for (const auto& [host, factor] : {std::pair("h0", 1.1), std::pair("h1", 1.3), std::pair("h2", 0.0)}) {
+    HostSlowdown slowdown{.host = host, .shape = kShape};
+    for (int d = 0; d < 2; ++d) {
+      const std::string node = absl::StrCat(host, "-", d);
+      AddNode(cluster, node, host, "fast", {d});
+      slowdown.devices.push_back({node + "/cpu0", "fast", factor});
+    }
+    if (factor > 0) cluster.slowdowns.push_back(std::move(slowdown));
+  }
+  return cluster;
+}
+
+TEST_CASE("devices of hosts that are alike cost the same, measured or not, and whatever jobs taught of one") {
+  Cluster cluster = AlikeHosts();
+  for (const double expected : {1.2, 1.32}) {
+    const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+    REQUIRE(problem.status().ToString() == "OK");
+    REQUIRE(problem->devices.size() == 6);
+    for (const DeviceCost& device : problem->devices) {
+      CHECK(device.shared_slowdown == Approx(expected));
+      CHECK(device.shared_with == 1);
+      CHECK(SameCost(device, problem->devices[0]));
+    }
+    for (SharedSlowdown& shared : cluster.slowdowns[0].devices)
+      shared.corrections = {{TimeClass::kPasses, {.factor = 1.1}}};
+  }
+  // One more device, and the host is another.
+  AddNode(cluster, "h2-2", "h2", "fast", {2});
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[4].shared_with == 0);
+  CHECK(problem->devices[0].shared_with == 1);
 }
 
 TEST_CASE("the newest measurement counts, size by size") {

@@ -119,7 +119,7 @@ absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const 
 }
 
 absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const std::string& shape,
-                                                  const std::string& device, double measured_at_seconds,
+                                                  const std::string& device_kind, double measured_at_seconds,
                                                   const v1::ProfileCorrection& correction) {
   const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
@@ -130,7 +130,7 @@ absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const
           database_->Query("SELECT message FROM host_slowdowns WHERE host = ? AND shape = ?", host, shape)));
   if (!slowdown.has_value() || slowdown->measured_at_seconds() != measured_at_seconds) return false;
   for (v1::SharedSlowdown& shared : *slowdown->mutable_devices()) {
-    if (shared.device() == device) SetCorrection(correction, shared);
+    if (shared.device_kind() == device_kind) SetCorrection(correction, shared);
   }
   RETURN_IF_ERROR(WriteHostSlowdown(*database_, *slowdown));
   RETURN_IF_ERROR(transaction.Commit());

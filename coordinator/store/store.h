@@ -187,9 +187,9 @@ class Store {
   // changed.
   absl::StatusOr<bool> PutCorrection(const std::string& device_kind, const std::string& shape,
                                      double measured_at_seconds, const v1::ProfileCorrection& correction);
-  // Likewise, of how the others of its host slow a device down.
+  // Likewise, of how the others of the host slow down devices of a kind.
   absl::StatusOr<bool> PutSlowdownCorrection(const std::string& host, const std::string& shape,
-                                             const std::string& device, double measured_at_seconds,
+                                             const std::string& device_kind, double measured_at_seconds,
                                              const v1::ProfileCorrection& correction);
 
   // How predictions of attempts came out: the newest hundred by launch, also of jobs that are deleted. Replaces what is known of the

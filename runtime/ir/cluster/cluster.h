@@ -90,8 +90,8 @@ struct Cluster {
   std::vector<ClusterLinkClass>
       link_classes;                      // of pairs that `links` does not have; the last that joins them
   std::optional<LinkCost> default_link;  // of pairs that neither has
-  // By host and shape. Devices of a host without one do not slow each other down, but for those that share
-  // cores.
+  // By host and shape. A few hosts stand for all with devices of the same kinds; devices of hosts like which there is none do not
+  // slow each other down, but for those that share cores.
   std::vector<HostSlowdown> slowdowns;
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };

@@ -13,7 +13,8 @@ struct SharedSlowdown {
   double factor = 1;         // time of its passes while all others of the host compute over their time alone
   double update_factor = 0;  // likewise of norms and updates, which memory bounds; 0: not known, as `factor`
   double spread = 0;         // of `factor`, as ProfiledTimes::spread
-  // What jobs that ran on several devices of the host showed since: kPasses of `factor`, kUpdates of `update_factor`.
+  // What jobs that ran on several devices of a host with devices of the same kinds showed since: kPasses of `factor`, kUpdates of
+  // `update_factor`.
   ProfileCorrections corrections;
   friend bool operator==(const SharedSlowdown&, const SharedSlowdown&) = default;
 };
