@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/topology/network_devices.h"
+#include "comm/ucx/ucx_links.h"
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/log/log.h"
@@ -11,10 +12,16 @@
 namespace medley {
 namespace {
 
+// A container may see RDMA devices of its node that it cannot open.
+bool HasRdma() {
+  const absl::StatusOr<UcxFindings> found = QueryUcx();
+  return found.ok() && found->rdma;
+}
+
 // What the site allows, if it cannot be found out what is near.
 std::string NearestDevices(const WorkerSite& site) {
   const NicNames names =
-      site.links == UcxTransport::Links::kAutomatic ? NicNames::kAll : NicNames::kInterfaces;
+      site.links == UcxTransport::Links::kAutomatic && HasRdma() ? NicNames::kAll : NicNames::kInterfaces;
   absl::StatusOr<std::string> nearest = NetworkDevicesFor(site.device, site.network_devices, names);
   if (nearest.ok()) return *std::move(nearest);
   LogWarning(absl::StrCat("network interfaces are not chosen by distance: ", nearest.status().message()));
@@ -38,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::Prepare
                                 .secret = request.attempt_secret(),
                                 .links = site.links,
                                 .message_protection = size > 1 ? protection : MessageProtection::kNone,
-                                .network_devices = site.network_devices};
+                                .network_devices = site.network_devices,
+                                .session_devices = site.network_devices};
   if (site.links != UcxTransport::Links::kSharedMemory && size > 1)
     options.network_devices = NearestDevices(site);
   return Communicator::Create(options);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "comm/communicator/session_devices.h"
+#include "comm/session/interfaces.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -24,7 +25,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(const Options
   }
   made->departures_ = std::make_unique<Departures>(
       [raw = made.get()](const Departures::Departure& departure) { raw->Tell(departure); });
-  ASSIGN_OR_RETURN(const std::string devices, SessionDevices(options.network_devices));
+  ASSIGN_OR_RETURN(const std::vector<InterfaceAddress> addressed, ReadInterfaces());
+  ASSIGN_OR_RETURN(const std::string devices,
+                   SessionDevices(options.network_devices, options.session_devices, addressed));
   ASSIGN_OR_RETURN(made->session_, Session::Listen({.attempt = options.attempt,
                                                     .rank = options.rank,
                                                     .size = options.size,

@@ -36,15 +36,17 @@ class Communicator {
     UcxTransport::Links links = UcxTransport::Links::kAutomatic;
     // Of messages with peers that share no memory with this one, under keys of the secret; the same on all ranks.
     MessageProtection message_protection = MessageProtection::kNone;
-    // As UcxTransport's; of an RDMA device, the session takes the interface beside it.
+    // As UcxTransport's; of an RDMA device, the session takes the interfaces beside it.
     std::string network_devices;
+    // Named likewise: what the session may take where those have no address; empty: any interface.
+    std::string session_devices = {};
     absl::Duration heartbeat = absl::Seconds(1);
     absl::Duration silence_limit = absl::Seconds(4);  // without a word for so long, a peer is gone
     // A peer that has said goodbye counts as gone only after this: what it sent may still be on its way.
     absl::Duration goodbye_grace = absl::Seconds(1);
   };
-  // InvalidArgument: an option is out of range, or network_devices names one that is not here. Others: as the
-  // system and UCX say.
+  // InvalidArgument: an option is out of range, network_devices names one that is not here, or session_devices
+  // is needed and none of it has an address. Others: as the system and UCX say.
   static absl::StatusOr<std::unique_ptr<Communicator>> Create(const Options& options);
   // Disconnects at once; unless Close was called, peers take this rank for dead. Transfers must be
   // destroyed before.

@@ -3,41 +3,55 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
-#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace medley {
+namespace {
 
-absl::StatusOr<std::string> SessionDevices(const std::string& network_devices,
+using Names = std::set<std::string>;
+
+// The interface of that name, or those of the RDMA device's hardware.
+Names StandsFor(const std::string& name, const std::string& rdma_devices) {
+  Names found = {name};
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::path(rdma_devices) / name.substr(0, name.find(':')) / "device" / "net";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    found.insert(entry.path().filename().string());
+  }
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SessionDevices(const std::string& network_devices, const std::string& allowed,
+                                           const std::vector<InterfaceAddress>& addressed,
                                            const std::string& rdma_devices) {
-  if (network_devices.empty()) return network_devices;
-  std::set<std::string> interfaces;
-  std::string without;
-  for (const std::string& name : std::vector<std::string>(absl::StrSplit(network_devices, ','))) {
-    const size_t colon = name.find(':');
-    if (colon == std::string::npos) {
-      interfaces.insert(name);
-      continue;
+  Names chosen;
+  const auto choose = [&](const std::string& name) {
+    const Names names = StandsFor(name, rdma_devices);
+    for (const InterfaceAddress& one : addressed) {
+      if (names.count(one.device) > 0) chosen.insert(one.device);
     }
-    bool has_one = false;
-    std::error_code error;
-    const std::filesystem::path folder =
-        std::filesystem::path(rdma_devices) / name.substr(0, colon) / "device" / "net";
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-      interfaces.insert(entry.path().filename().string());
-      has_one = true;
+  };
+  for (const std::string& name : Names(absl::StrSplit(network_devices, ',', absl::SkipEmpty()))) {
+    if (absl::StrContains(name, ":")) {
+      choose(name);
+    } else {
+      chosen.insert(name);
     }
-    if (!has_one) without = name;
   }
-  if (interfaces.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "network_devices is \"", network_devices, "\", and \"", without,
-        "\" has no network interface that the members could recognise each other over; name one as well"));
-  }
-  return absl::StrJoin(interfaces, ",");
+  if (!chosen.empty() || allowed.empty()) return absl::StrJoin(chosen, ",");
+  for (const std::string& name : Names(absl::StrSplit(allowed, ','))) choose(name);
+  if (!chosen.empty()) return absl::StrJoin(chosen, ",");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "network_devices is \"", allowed,
+      "\", which has no network interface with an address that the members could recognise each other over; "
+      "name one as well"));
 }
 
 }  // namespace medley

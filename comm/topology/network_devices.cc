@@ -87,10 +87,10 @@ Neighbours AmongAccelerators(const HostTopology& topology, const DeviceDescripti
 }  // namespace
 
 absl::StatusOr<NicPlacement> PlaceNicsOf(const DeviceDescription& description, const std::string& allowed,
-                                         const HostTopology& topology) {
+                                         const HostTopology& topology, NicNames names) {
   const Neighbours neighbours =
       description.cores.empty() ? AmongAccelerators(topology, description) : AtCores(topology, description);
-  PlacementOptions options;
+  PlacementOptions options{.names = names};
   options.allowed = absl::StrSplit(allowed, ',', absl::SkipEmpty());
   ASSIGN_OR_RETURN(const std::vector<NicPlacement> placements,
                    PlaceNics(topology, neighbours.devices, options));
@@ -100,14 +100,8 @@ absl::StatusOr<NicPlacement> PlaceNicsOf(const DeviceDescription& description, c
 absl::StatusOr<std::string> NetworkDevicesFor(const DeviceDescription& description,
                                               const std::string& allowed, NicNames names) {
   ASSIGN_OR_RETURN(const HostTopology topology, ReadHostTopology());
-  ASSIGN_OR_RETURN(const NicPlacement placement, PlaceNicsOf(description, allowed, topology));
-  std::vector<std::string> chosen;
-  for (const int place : placement.nics) {
-    const Nic& nic = topology.nics[place];
-    const std::vector<std::string> its = names == NicNames::kAll ? nic.names() : nic.interfaces;
-    chosen.insert(chosen.end(), its.begin(), its.end());
-  }
-  return absl::StrJoin(chosen, ",");
+  ASSIGN_OR_RETURN(const NicPlacement placement, PlaceNicsOf(description, allowed, topology, names));
+  return placement.names.empty() ? allowed : absl::StrJoin(placement.names, ",");
 }
 
 }  // namespace medley

@@ -8,11 +8,6 @@
 
 namespace medley {
 
-enum class NicNames {
-  kInterfaces,  // "eth0,eth1": what TCP goes over
-  kAll,         // and RDMA: "eth0,mlx5_0:1"
-};
-
 // Which device `description` is on this host, and which NICs are its own. Pure.
 //
 // A device with cores is where these are; another one is the accelerator of that name, or, where no library
@@ -23,14 +18,13 @@ enum class NicNames {
 //
 // InvalidArgument: `allowed` names ("eth0,eth1"; empty: any) one that the host does not have.
 absl::StatusOr<NicPlacement> PlaceNicsOf(const DeviceDescription& description, const std::string& allowed,
-                                         const HostTopology& topology);
+                                         const HostTopology& topology, NicNames names = NicNames::kAll);
 
-// The same on this host, as UcxTransport::Options::network_devices wants it. Empty: no restriction, since
-// nothing is up or has such a name.
+// The same on this host, as UcxTransport::Options::network_devices wants it. `allowed` as it is where nothing
+// of that is up or has such a name.
 //
 // InvalidArgument: as above. Internal: the topology cannot be read.
 absl::StatusOr<std::string> NetworkDevicesFor(const DeviceDescription& description,
-                                              const std::string& allowed,
-                                              NicNames names = NicNames::kInterfaces);
+                                              const std::string& allowed, NicNames names = NicNames::kAll);
 
 }  // namespace medley

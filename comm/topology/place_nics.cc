@@ -71,14 +71,25 @@ struct Candidates {
   }
 };
 
-Candidates Usable(const HostTopology& topology, const PlacementOptions& options) {
-  Candidates found;
-  for (int i = 0; i < static_cast<int>(topology.nics.size()); ++i) {
-    const Nic& nic = topology.nics[i];
+// By NIC: its names that traffic may go by.
+using NamesByNic = std::vector<std::vector<std::string>>;
+
+NamesByNic NamesToUse(const HostTopology& topology, const PlacementOptions& options) {
+  NamesByNic found;
+  for (const Nic& nic : topology.nics) {
     const bool is_allowed =
         options.allowed.empty() || std::any_of(options.allowed.begin(), options.allowed.end(),
                                                [&](const std::string& name) { return IsCalled(nic, name); });
-    if (is_allowed && nic.is_up && !nic.names().empty()) found.nics.push_back(i);
+    std::vector<std::string>& its = found.emplace_back();
+    if (is_allowed && nic.is_up) its = options.names == NicNames::kAll ? nic.names() : nic.interfaces;
+  }
+  return found;
+}
+
+Candidates Usable(const HostTopology& topology, const NamesByNic& names) {
+  Candidates found;
+  for (int i = 0; i < static_cast<int>(topology.nics.size()); ++i) {
+    if (!names[i].empty()) found.nics.push_back(i);
   }
   found.Prefer(topology, "loopback", [](const Nic& nic) { return !nic.is_loopback; });
   found.Prefer(topology, "virtual", [](const Nic& nic) { return !nic.is_virtual; });
@@ -137,7 +148,8 @@ absl::StatusOr<std::vector<NicPlacement>> PlaceNics(const HostTopology& topology
                                                     absl::Span<const PlacedDevice> devices,
                                                     const PlacementOptions& options) {
   RETURN_IF_ERROR(CheckAllowed(topology, options));
-  const Candidates usable = Usable(topology, options);
+  const NamesByNic names = NamesToUse(topology, options);
+  const Candidates usable = Usable(topology, names);
   std::vector<Candidates> equal;
   for (const PlacedDevice& device : devices) equal.push_back(Nearest(topology, device.locality, usable));
   // Those with the least choice choose first.
@@ -154,8 +166,12 @@ absl::StatusOr<std::vector<NicPlacement>> PlaceNics(const HostTopology& topology
     });
     if (static_cast<int>(rails.size()) > options.most_rails) rails.resize(options.most_rails);
     if (!rails.empty()) ++begin_with[rails.front()];
-    for (const int nic : rails) ++use[nic];
-    placements[device] = {rails, Explain(topology, devices[device], equal[device], rails)};
+    NicPlacement& placement = placements[device];
+    placement = {.nics = rails, .reason = Explain(topology, devices[device], equal[device], rails)};
+    for (const int nic : rails) {
+      ++use[nic];
+      placement.names.insert(placement.names.end(), names[nic].begin(), names[nic].end());
+    }
   }
   return placements;
 }

@@ -13,16 +13,23 @@ struct PlacedDevice {
   Locality locality;
 };
 
+enum class NicNames {
+  kInterfaces,  // "eth0,eth1": what TCP goes over
+  kAll,         // and RDMA: "eth0,mlx5_0:1"
+};
+
 struct PlacementOptions {
   // Interfaces or fabric ports, with or without ":port"; empty: all of the host.
   std::vector<std::string> allowed;
-  int most_rails = 4;  // for each device, at least 1
+  NicNames names = NicNames::kAll;  // a NIC that has none of these is of no use
+  int most_rails = 4;               // for each device, at least 1
 };
 
 struct NicPlacement {
   // Places in HostTopology::nics: the device's rails, its own first. Empty: there is none to use.
   std::vector<int> nics;
-  std::string reason;  // one sentence
+  std::vector<std::string> names;  // theirs, to be used, in the same order
+  std::string reason;              // one sentence
 };
 
 // How near two places are: the PCI bridges that they share; 0: none, but the NUMA node; -1: neither, or

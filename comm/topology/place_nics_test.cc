@@ -177,6 +177,22 @@ TEST_CASE("loopback and virtual interfaces only where there is nothing else") {
   CHECK(Rails(Place(host, {{"cpu0", {.numa_node = 0}}}, {.allowed = {"lo"}})[0]) == std::vector{0});
 }
 
+TEST_CASE("where RDMA cannot be used, a card that has nothing else stands in nobody's way") {
+  HostTopology host;
+  host.nics = {NicAt("eth0", {}, 0), {.fabric_ports = {"mlx5_0:1"}, .network_bytes_per_second = kFast}};
+  host.nics[0].is_virtual = true;
+  host.nics[1].is_up = true;
+  const std::vector<PlacedDevice> devices = {{"gpu0", Under(0, 1)}};
+  for (const std::vector<std::string>& allowed :
+       {std::vector<std::string>{}, std::vector<std::string>{"eth0", "mlx5_0:1"}}) {
+    CHECK(Place(host, devices, {.allowed = allowed})[0].names == std::vector<std::string>{"mlx5_0:1"});
+    const NicPlacement over_tcp =
+        Place(host, devices, {.allowed = allowed, .names = NicNames::kInterfaces})[0];
+    CHECK(Rails(over_tcp) == std::vector{0});
+    CHECK(over_tcp.names == std::vector<std::string>{"eth0"});
+  }
+}
+
 TEST_CASE("only what is allowed is used, by interface or by port") {
   HostTopology host;
   host.nics = {NicAt("near", Under(0, 1)), NicAt("far", Under(1, 2))};
