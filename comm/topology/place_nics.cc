@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -17,11 +16,14 @@ namespace {
 constexpr double kWorthBeingFar = 0.5;
 constexpr double kSameSpeed = 0.9;
 
+// Whether "mlx5_0" or "mlx5_0:1" means the port "mlx5_0:1".
+bool Means(const std::string& name, const std::string& own) {
+  return own == name || own.substr(0, own.find(':')) == name;
+}
+
 bool IsCalled(const Nic& nic, const std::string& name) {
   const std::vector<std::string> names = nic.names();
-  return std::any_of(names.begin(), names.end(), [&](const std::string& own) {
-    return own == name || std::vector<std::string>(absl::StrSplit(own, ':')).front() == name;
-  });
+  return std::any_of(names.begin(), names.end(), [&](const std::string& own) { return Means(name, own); });
 }
 
 std::string NameOf(const Nic& nic) {
@@ -71,19 +73,28 @@ struct Candidates {
   }
 };
 
-// By NIC: its names that traffic may go by.
+// By NIC: its names that traffic may go by. Those that are allowed; where these are ports alone and interfaces
+// are asked for, the interfaces of the same NICs.
 using NamesByNic = std::vector<std::vector<std::string>>;
 
 NamesByNic NamesToUse(const HostTopology& topology, const PlacementOptions& options) {
-  NamesByNic found;
+  const auto is_any = [&](const auto& condition) {
+    return std::any_of(options.allowed.begin(), options.allowed.end(), condition);
+  };
+  NamesByNic named, beside;
+  bool has_named = false;
   for (const Nic& nic : topology.nics) {
-    const bool is_allowed =
-        options.allowed.empty() || std::any_of(options.allowed.begin(), options.allowed.end(),
-                                               [&](const std::string& name) { return IsCalled(nic, name); });
-    std::vector<std::string>& its = found.emplace_back();
-    if (is_allowed && nic.is_up) its = options.names == NicNames::kAll ? nic.names() : nic.interfaces;
+    std::vector<std::string> its;
+    if (nic.is_up) its = options.names == NicNames::kAll ? nic.names() : nic.interfaces;
+    const bool is_allowed = is_any([&](const std::string& name) { return IsCalled(nic, name); });
+    beside.push_back(is_allowed ? its : std::vector<std::string>());
+    std::erase_if(its, [&](const std::string& own) {
+      return !options.allowed.empty() && !is_any([&](const std::string& name) { return Means(name, own); });
+    });
+    has_named |= !its.empty();
+    named.push_back(std::move(its));
   }
-  return found;
+  return has_named ? named : beside;
 }
 
 Candidates Usable(const HostTopology& topology, const NamesByNic& names) {

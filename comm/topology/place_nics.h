@@ -19,7 +19,8 @@ enum class NicNames {
 };
 
 struct PlacementOptions {
-  // Interfaces or fabric ports, with or without ":port"; empty: all of the host.
+  // Interfaces or fabric ports, with or without ":port"; empty: all of the host. No other names of a NIC are
+  // used; but if these are ports alone and `names` are interfaces, those of the same NICs.
   std::vector<std::string> allowed;
   NicNames names = NicNames::kAll;  // a NIC that has none of these is of no use
   int most_rails = 4;               // for each device, at least 1

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace medley {
 namespace {
@@ -207,6 +208,28 @@ TEST_CASE("only what is allowed is used, by interface or by port") {
   const auto none = Place(host, devices, {.allowed = {"far"}});
   CHECK(none[0].nics.empty());
   CHECK(none[0].reason == "gpu0 has no NIC: none that is allowed is up.");
+}
+
+TEST_CASE("of a NIC with several names only those that are allowed are used") {
+  HostTopology host;
+  host.nics = {NicAt("eth0", Under(0, 1)), NicAt("eth1", Under(1, 2))};
+  host.nics[0].interfaces = {"eth0", "eth0.100", "eth0.200"};
+  host.nics[0].fabric_ports = {"mlx5_0:1", "mlx5_0:2"};
+  const auto used = [&](const std::vector<std::string>& allowed, NicNames names = NicNames::kAll) {
+    return absl::StrJoin(Place(host, {{"gpu0", Under(0, 1)}}, {.allowed = allowed, .names = names})[0].names,
+                         ",");
+  };
+  CHECK(used({}) == "eth0,eth0.100,eth0.200,mlx5_0:1,mlx5_0:2");
+  CHECK(used({}, NicNames::kInterfaces) == "eth0,eth0.100,eth0.200");
+  CHECK(used({"eth0.100"}) == "eth0.100");
+  CHECK(used({"eth0"}) == "eth0");
+  CHECK(used({"mlx5_0:2"}) == "mlx5_0:2");
+  CHECK(used({"mlx5_0"}) == "mlx5_0:1,mlx5_0:2");
+  CHECK(used({"mlx5_0:1", "eth0.200", "eth1"}) == "eth0.200,mlx5_0:1");
+  CHECK(used({"mlx5_0:1", "eth0.200"}, NicNames::kInterfaces) == "eth0.200");
+  CHECK(used({"mlx5_0:1", "eth1"}, NicNames::kInterfaces) == "eth1");
+  // There is no other way over TCP to where they lead.
+  CHECK(used({"mlx5_0:1"}, NicNames::kInterfaces) == "eth0,eth0.100,eth0.200");
 }
 
 TEST_CASE("a name that is not here, and a senseless limit, are refused with what there is") {
