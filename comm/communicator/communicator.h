@@ -61,7 +61,7 @@ class Communicator {
   //                       rank.
   //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the attempt;
   //                       names it.
-  //   FailedPrecondition  links are shared memory, and a rank is on another host; or it was called before.
+  //   FailedPrecondition  links are shared memory, and a rank is on another host or has TCP alone; or it was called before.
   //   Unavailable         a rank cannot be reached or went; names it.
   //   DeadlineExceeded    ranks have not connected; names them.
   absl::Status Connect(const std::vector<std::string>& addresses_by_rank, absl::Time deadline);

@@ -12,7 +12,7 @@ struct UcxAddress {
   uint64_t attempt = 0;
   int rank = 0;
   ProcessIdentity process;
-  std::string host;     // HostIdentity() of its process
+  std::string host;     // HostIdentity() of its process; empty: it shares memory with nobody
   std::string any;      // packed UCX address of all its transports; may be reached from the same host only
   std::string network;  // packed UCX address of its network devices alone; may be empty
 };

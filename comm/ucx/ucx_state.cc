@@ -74,7 +74,8 @@ absl::Status UcxState::Open(const UcxAddress& address, const std::string& own_ho
   const bool same_host = address.host == own_host;
   if (options_.links == UcxLinks::kSharedMemory && !same_host) {
     return absl::FailedPreconditionError(
-        absl::StrCat("links are shared memory, and rank ", address.rank, " is on another host"));
+        absl::StrCat("links are shared memory, and rank ", address.rank,
+                     address.host.empty() ? " has links of TCP alone" : " is on another host"));
   }
   const bool local = same_host && options_.links != UcxLinks::kTcp;
   if (!local && address.network.empty()) {

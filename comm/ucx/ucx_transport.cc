@@ -52,7 +52,8 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options
   address.attempt = options.attempt;
   address.rank = options.rank;
   address.process = OwnProcess();
-  address.host = HostIdentity();
+  // Both ends must judge alike whether they share memory: who will not is on no host that others are on.
+  if (options.links != Links::kTcp) address.host = HostIdentity();
   ASSIGN_OR_RETURN(address.any, worker->PackAddress(UcxWorker::Reach::kAny));
   if (options.links != Links::kSharedMemory) {
     ASSIGN_OR_RETURN(address.network, worker->PackAddress(UcxWorker::Reach::kNetwork));

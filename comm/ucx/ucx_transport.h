@@ -38,8 +38,9 @@ class UcxTransport final : public Transport {
   struct Options {
     uint64_t attempt = 0;  // the same on all ranks; addresses and messages of others are refused
     int rank = 0;
-    int size = 1;                     // [1, 65536]
-    Links links = Links::kAutomatic;  // the same on all ranks
+    int size = 1;  // [1, 65536]
+    // A rank that has kTcp is reached over TCP, whatever its peers have.
+    Links links = Links::kAutomatic;
     // The ranks that this one exchanges messages with, each of which names this one; nothing: all others.
     std::optional<std::vector<int>> peers = {};
     // Network interfaces and ports of RDMA devices, as in "eth0,mlx5_0:1"; empty: all.
@@ -65,7 +66,7 @@ class UcxTransport final : public Transport {
   // peers are ignored. The peers need only have been created. After an error, destroy the transport.
   //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank. Nothing has happened then, and Connect may be called again.
-  //   FailedPrecondition  kSharedMemory, and a rank is on another host; or it is connected already.
+  //   FailedPrecondition  kSharedMemory, and a rank is on another host or has kTcp; or it is connected already.
   //   Cancelled           it was aborted or closed.
   //   Unavailable         a rank cannot be reached; names it.
   //   DeadlineExceeded    a rank has not answered; names it.

@@ -104,6 +104,27 @@ TEST_CASE("a rank of another host is refused where links are shared memory, and 
   CHECK(absl::IsUnavailable((*receive)->Wait(Soon())));
 }
 
+TEST_CASE("a rank with links of TCP shares memory with none, and both ends know it") {
+  const auto a = Create(0, 2, Links::kTcp), b = Create(1, 2, Links::kAutomatic);
+  const std::vector<std::string> addresses = {a->address(), b->address()};
+  REQUIRE(a->Connect(addresses, Soon()).ok());
+  REQUIRE(b->Connect(addresses, Soon()).ok());
+  REQUIRE_FALSE(a->SharesMemory(1));
+  REQUIRE_FALSE(b->SharesMemory(0));
+  std::vector<std::byte> bytes(1 << 20, std::byte{7}), got(1 << 20);
+  {
+    auto send = a->Send(1, {}, bytes);
+    auto receive = b->Receive(0, {}, absl::MakeSpan(got));
+    REQUIRE((send.ok() && receive.ok()));
+    CHECK((*receive)->Wait(Soon()).ok());
+    CHECK((*send)->Wait(Soon()).ok());
+  }
+  CHECK((got == bytes));
+  const absl::Status refused = Create(1, 2, Links::kSharedMemory)->Connect(addresses, Soon());
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK(refused.message() == "links are shared memory, and rank 0 has links of TCP alone");
+}
+
 TEST_CASE("closing ends what is received, keeps what was sent, and does not wait for the other") {
   const Links links = GENERATE(Links::kTcp, Links::kSharedMemory);
   const Pair pair = Connected(links);
