@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "agent/daemon/advertised_address.h"
 #include "agent/daemon/agent_metrics.h"
 #include "agent/discovery/discovery.h"
 #include "agent/discovery/network_cards.h"
@@ -61,17 +62,7 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
   if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
   if (!config.has_stop_within_seconds()) config.set_stop_within_seconds(10);
   if (!config.has_work_without_coordinator_seconds()) config.set_work_without_coordinator_seconds(86400);
-  // What others reach this node by is no wildcard.
-  const std::string& reached =
-      config.advertise_address().empty() ? config.listen_address() : config.advertise_address();
-  if (reached.rfind("0.0.0.0", 0) == 0 || reached.rfind("[::]", 0) == 0 || reached.rfind("::", 0) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config.advertise_address().empty() ? "advertise_address: is empty, and listen_address"
-                                                        : "advertise_address",
-                     ": \"", reached,
-                     "\" is every address of this machine; say in advertise_address by which name or address "
-                     "others reach it"));
-  }
+  RETURN_IF_ERROR(CompleteAdvertisedAddress(config));
   if (config.links() != "automatic" && config.links() != "tcp" && config.links() != "shared-memory") {
     return absl::InvalidArgumentError(
         absl::StrCat("links: \"", config.links(), "\" is none of: automatic, tcp, shared-memory"));
@@ -88,13 +79,6 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
                    CompleteDevices({config.devices().begin(), config.devices().end()}, AllBackends()));
   config.mutable_devices()->Assign(devices.begin(), devices.end());
   return absl::OkStatus();
-}
-
-// "host:port" that others reach this agent by, which listens at `address`.
-std::string AdvertisedAddress(const v1::AgentConfig& config, const std::string& address) {
-  const std::string& given = config.advertise_address();
-  if (given.empty() || given.find(':') != std::string::npos) return given.empty() ? address : given;
-  return absl::StrCat(given, address.substr(address.rfind(':')));
 }
 
 bool IsAskedAgainWithin(absl::Duration wait) {
