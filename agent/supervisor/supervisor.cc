@@ -85,18 +85,16 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> Supervisor::StartWorker(const std
   {
     MutexLock lock(mutex_);
     const auto [begin, end] = dropped_.equal_range(device);
+    // They stay in the table, until Watch finds them gone: another call for this device waits for them, too.
     for (auto entry = begin; entry != end; ++entry) before.push_back(entry->second);
-    dropped_.erase(begin, end);
   }
   // A process with gigabytes takes a while to give them back; until then its successor finds no room.
   const absl::Time deadline = Now() + options_.gone_patience;
   for (const std::shared_ptr<Task>& task : before) {
     if (task->worker == nullptr || task->worker->AwaitGone(deadline)) continue;
-    const pid_t pid = task->worker->pid();
-    MutexLock lock(mutex_);
-    for (const std::shared_ptr<Task>& kept : before) dropped_.emplace(device, kept);
-    return absl::UnavailableError(absl::StrCat("process ", pid, ", which had ", options_.node_name, "/",
-                                               device, " before, was killed and does not end"));
+    return absl::UnavailableError(absl::StrCat("process ", task->worker->pid(), ", which had ",
+                                               options_.node_name, "/", device,
+                                               " before, was killed and does not end"));
   }
   return WorkerProcess::Start(
       {.program = options_.worker_program, .name = absl::StrCat(options_.node_name, "/", device)});

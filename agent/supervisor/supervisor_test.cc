@@ -2,6 +2,8 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +12,20 @@
 #include <thread>
 #include <tuple>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/base/clock.h"
+
+namespace {
+std::atomic<bool> ends_are_held = false;
+}  // namespace
+
+// The system's; but as long as `ends_are_held` it says of no process that it has ended, as of one that has
+// gigabytes to give back.
+extern "C" int waitid(idtype_t type, id_t id, siginfo_t* info, int options) {
+  const auto waited = static_cast<int>(syscall(SYS_waitid, type, id, info, options, nullptr));
+  if (waited == 0) ends_are_held.wait(true);
+  return waited;
+}
 
 namespace medley {
 namespace {
@@ -214,6 +229,10 @@ TEST_CASE(
   CHECK(RunTask(supervisor, "train/2").status.ok());
 }
 
+pid_t ProcessOf(const v1::PrepareResponse& prepared) {
+  return std::stoi(prepared.data_plane_address().substr(std::string("address of process ").size()));
+}
+
 TEST_CASE("a worker is started when the one before it on the device is no more") {
   Supervisor supervisor(TwoDevices());
   for (uint64_t attempt = 1; attempt <= 20; ++attempt) {
@@ -222,9 +241,44 @@ TEST_CASE("a worker is started when the one before it on the device is no more")
     REQUIRE(prepared.ok());
     static pid_t before = 0;
     if (before != 0) CHECK(kill(before, 0) != 0);  // reaped, so its number is nobody's
-    before = std::stoi(prepared->data_plane_address().substr(std::string("address of process ").size()));
+    before = ProcessOf(*prepared);
     if (attempt % 2 == 0) supervisor.Stop("hang/" + std::to_string(attempt));
   }
+}
+
+TEST_CASE("while a worker takes its time to end, everybody who wants its device waits for it") {
+  Supervisor::Options options = TwoDevices();
+  options.gone_patience = absl::Milliseconds(300);
+  Supervisor supervisor(options);
+  absl::Cleanup let_go = [] {
+    ends_are_held = false;
+    ends_are_held.notify_all();
+  };
+  const absl::StatusOr<v1::PrepareResponse> prepared = supervisor.Prepare(Task("hang/1", 1), Soon());
+  REQUIRE(prepared.ok());
+  const pid_t slow = ProcessOf(*prepared);
+  ends_are_held = true;
+  absl::Status first;
+  std::atomic<bool> answered = false;
+  std::thread other([&] {
+    first = supervisor.Prepare(Task("hang/2", 2), Soon()).status();
+    answered = true;
+  });
+  const auto waits = [&] {
+    const std::vector<v1::AgentTask> tasks = supervisor.Tasks();
+    return tasks.size() == 1 && tasks[0].task_id() == "hang/2";
+  };
+  while (!waits() && !answered) std::this_thread::yield();
+  const absl::Status second = supervisor.Prepare(Task("hang/3", 3), Soon()).status();
+  other.join();
+  for (const absl::Status& status : {first, second}) {
+    INFO(status.ToString());
+    CHECK(absl::IsUnavailable(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("was killed and does not end"));
+  }
+  std::move(let_go).Invoke();
+  while (kill(slow, 0) == 0) std::this_thread::yield();
+  CHECK(supervisor.Prepare(Task("hang/4", 4), Soon()).ok());
 }
 
 TEST_CASE("devices are independent; one that is not there is not found") {
