@@ -72,9 +72,13 @@ void AgentWatch::Handle(const v1::WorkerCommand& command) {
     (void)channel_.Send(reply);
   }
   if (command.has_describe_stacks()) {
-    v1::WorkerReply reply;
-    reply.set_stacks(ValidUtf8(DescribeThreadStacks(kThreadPatience)));
-    (void)channel_.Send(reply);
+    // By a thread of its own: with many threads that do not answer it takes longer than the lease, and pings
+    // come meanwhile.
+    std::thread([this] {
+      v1::WorkerReply reply;
+      reply.set_stacks(ValidUtf8(DescribeThreadStacks(kThreadPatience)));
+      (void)channel_.Send(reply);
+    }).detach();
   }
   if (!command.has_start() || std::exchange(told_, true)) return;
   promise_.set_value(

@@ -1,6 +1,14 @@
 #include "agent/worker/agent_watch.h"
 
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/stacks/thread_stacks.h"
 
 namespace medley {
 namespace {
@@ -44,6 +52,54 @@ TEST_CASE("a process that was stopped waits for one more limit before it believe
     CHECK(over > continued + absl::Seconds(8));
     CHECK(over <= continued + absl::Seconds(10));
   }
+}
+
+// Whether a signal of those that threads are asked by waits for this thread, which blocks it.
+bool IsAsked() {
+  sigset_t pending;
+  sigpending(&pending);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) {
+    if (sigismember(&pending, signal) == 1) return true;
+  }
+  return false;
+}
+
+TEST_CASE("pings are answered while the threads are asked what they do, however long they take") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  // These live as long as the process.
+  static auto& agent = *new MessageChannel(ends[0]);
+  static auto& watch = *new AgentWatch(*new MessageChannel(ends[1]));
+  (void)watch;
+  std::atomic<bool> is_deaf = false, is_asked = false, may_end = false;
+  std::thread deaf([&] {
+    sigset_t signals;
+    sigfillset(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    is_deaf = true;
+    while (!IsAsked()) std::this_thread::yield();
+    is_asked = true;
+    may_end.wait(false);
+  });
+  while (!is_deaf) std::this_thread::yield();
+  // Who asks next has to wait for this one.
+  std::thread asks([] { (void)DescribeThreadStacks(absl::Hours(1)); });
+  while (!is_asked) std::this_thread::yield();
+
+  v1::WorkerCommand describe, ping;
+  describe.mutable_describe_stacks();
+  ping.mutable_ping();
+  CHECK(agent.Send(describe).ok());
+  CHECK(agent.Send(ping).ok());
+  v1::WorkerReply reply;
+  CHECK(agent.Receive(reply, Now() + absl::Minutes(1)).ok());
+  CHECK(reply.has_pong());
+  may_end = true;
+  may_end.notify_all();
+  deaf.join();
+  asks.join();
+  CHECK(agent.Receive(reply, Now() + absl::Minutes(1)).ok());
+  CHECK(reply.stacks().find("thread ") == 0);
 }
 
 }  // namespace
