@@ -95,7 +95,8 @@ absl::StatusOr<Explanation> JobRunner::Compare(const Plan& plan, const v1::PlanG
 }
 
 absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& asked,
-                                                 const std::vector<ClusterDeviceLocation>& beside) {
+                                                 const std::vector<ClusterDeviceLocation>& beside,
+                                                 const JobSoFar& so_far) {
   std::vector<ClusterDeviceLocation> together = devices_;
   together.insert(together.end(), beside.begin(), beside.end());
   ASSIGN_OR_RETURN(const v1::JobSpec spec, WithProtection(asked, services_.least_protection, together));
@@ -114,7 +115,8 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& asked,
   for (const ClusterLinkClass& link : cluster.link_classes) costs.push_back(link.cost);
   cluster.default_link = SupposedLink(costs);
   absl::StatusOr<PlannedJob> planned =
-      PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone, Limits());
+      PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone, Limits(), /*left_out=*/{},
+             ParetoListing::kIfNeeded, so_far);
   RETURN_IF_ERROR(StillWanted());
   return planned;
 }
@@ -151,15 +153,10 @@ RunOutcome JobRunner::Run() {
   grounds.set_job_id(job_id_);
   *grounds.mutable_spec() = OnDevicesOf(measured.cluster, *spec);
   *grounds.mutable_cluster() = EncodeCluster(measured.cluster);
-  // Under which it has run; what does not decode is none.
-  Plan running;
-  if (job->has_plan()) {
-    if (absl::StatusOr<Plan> before = DecodePlan(job->plan().plan()); before.ok())
-      running = *std::move(before);
-  }
+  const JobSoFar so_far = SoFarOf(*job, job->checkpoint_step());
   const absl::StatusOr<PlannedJob> planned =
       PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, Limits(), measured.left_out,
-             ParetoListing::kIfNeeded, running);
+             ParetoListing::kIfNeeded, so_far);
   if (const absl::Status wanted = StillWanted(); !wanted.ok()) return refuse(wanted);
   if (absl::IsResourceExhausted(planned.status()) || absl::IsDeadlineExceeded(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
@@ -167,13 +164,18 @@ RunOutcome JobRunner::Run() {
   if (!planned.ok()) return refuse(planned.status());
   (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
   services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", Describe(planned->plan)));
+  if (!planned->late.empty()) {
+    services_.journal.Log(
+        job_id_, "coordinator",
+        absl::StrCat(planned->late, "; it goes on under that, which is sooner than waiting"));
+  }
   if (planned->report.message_protection != MessageProtection::kNone) {
     services_.journal.Log(job_id_, "coordinator",
                           absl::StrCat("message_protection: ", NameOf(planned->report.message_protection)));
   }
-  if (!running.units.empty()) {
+  if (!so_far.plan.units.empty()) {
     services_.journal.Log(job_id_, "coordinator",
-                          running == planned->plan
+                          so_far.plan == planned->plan
                               ? "the plan is that of before"
                               : absl::StrCat(planned->kept_devices, " of ", RankCount(planned->plan),
                                              " devices keep the blocks that they had before"));

@@ -6,6 +6,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/wire/job_codec.h"
+#include "runtime/wire/plan_codec.h"
 
 namespace medley {
 
@@ -33,9 +34,16 @@ v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec) {
 absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spec,
                                   const TrainingSpec& training, Comparison comparison,
                                   const SearchLimits& limits, const std::vector<LeftOutDevice>& left_out,
-                                  ParetoListing listing, const Plan& running) {
+                                  ParetoListing listing, const JobSoFar& so_far) {
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
-  return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing, running);
+  return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing, so_far);
+}
+
+JobSoFar SoFarOf(const v1::Job& job, int64_t step) {
+  JobSoFar so_far{.plan = {}, .steps = step, .seconds = job.step_seconds_total()};
+  if (!job.has_plan()) return so_far;
+  if (absl::StatusOr<Plan> plan = DecodePlan(job.plan().plan()); plan.ok()) so_far.plan = *std::move(plan);
+  return so_far;
 }
 
 }  // namespace medley

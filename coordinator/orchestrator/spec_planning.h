@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec);
 absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spec,
                                   const TrainingSpec& training, Comparison comparison,
                                   const SearchLimits& limits, const std::vector<LeftOutDevice>& left_out = {},
-                                  ParetoListing listing = ParetoListing::kIfNeeded, const Plan& running = {});
+                                  ParetoListing listing = ParetoListing::kIfNeeded,
+                                  const JobSoFar& so_far = {});
+
+// Of a job that goes on after `step`. Its plan, if it does not decode, is none.
+JobSoFar SoFarOf(const v1::Job& job, int64_t step);
 
 }  // namespace medley

@@ -123,12 +123,23 @@ absl::Status WhyNothing(const absl::Status& refusal, const PlanningProblem& prob
       DeviceCount(*found), " devices and costs ", Price(PricePerHour(problem, found->plan)), " an hour"));
 }
 
-absl::Status CheckDeadline(const PlanGoal& goal, double step_seconds) {
-  if (step_seconds <= goal.slowest_step_seconds()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "constraints.deadline_seconds: ", goal.deadline_seconds, " (", Duration(goal.deadline_seconds),
-      "); the fastest plan that was found needs ", Duration(static_cast<double>(goal.steps) * step_seconds),
-      " for ", Counted(goal.steps, "step")));
+// That steps of the fastest plan are too slow for the deadline; empty if they are not.
+std::string Late(const PlanGoal& goal, double step_seconds) {
+  if (step_seconds <= goal.slowest_step_seconds()) return "";
+  const JobSoFar& so_far = goal.so_far;
+  return absl::StrCat(
+      "constraints.deadline_seconds: ", goal.deadline_seconds, " (", Duration(goal.deadline_seconds), ")",
+      so_far.has_begun() ? absl::StrCat(", of which steps have taken ", Duration(so_far.seconds)) : "",
+      "; the fastest plan that was found needs ",
+      Duration(static_cast<double>(goal.steps_left()) * step_seconds), " for ",
+      Counted(goal.steps_left(), so_far.has_begun() ? "more step" : "step"));
+}
+
+// What is late, of a job that has begun; ResourceExhausted of one that has not.
+absl::StatusOr<std::string> LateIfBegun(const PlanGoal& goal, double step_seconds) {
+  std::string late = Late(goal, step_seconds);
+  if (!late.empty() && !goal.so_far.has_begun()) return absl::ResourceExhaustedError(late);
+  return late;
 }
 
 // `planned` with the reason if nothing is allowed.
@@ -142,9 +153,11 @@ absl::StatusOr<Planned> Explained(absl::StatusOr<Planned> planned, const Plannin
 
 }  // namespace
 
+int64_t PlanGoal::steps_left() const { return std::max(int64_t{1}, steps - so_far.steps); }
+
 double PlanGoal::slowest_step_seconds() const {
-  return deadline_seconds > 0 ? deadline_seconds / static_cast<double>(steps) * (1 + 1e-9)
-                              : std::numeric_limits<double>::infinity();
+  if (deadline_seconds <= 0) return std::numeric_limits<double>::infinity();
+  return (deadline_seconds - so_far.seconds) / static_cast<double>(steps_left()) * (1 + 1e-9);
 }
 
 absl::StatusOr<PlanForGoal> ChoosePlanFor(const PlanGoal& goal, const PlanningProblem& problem,
@@ -153,16 +166,17 @@ absl::StatusOr<PlanForGoal> ChoosePlanFor(const PlanGoal& goal, const PlanningPr
   PlanForGoal result;
   if (goal.objective == Objective::kThroughput && listing == ParetoListing::kIfNeeded) {
     ASSIGN_OR_RETURN(result.chosen, Explained(ChoosePlan(problem, limits), problem, limits));
-    RETURN_IF_ERROR(CheckDeadline(goal, result.chosen.step_seconds));
-    ChosenPlan least = WithLeastChange(problem, goal.running, result.chosen);
-    if (least.step_seconds <= goal.slowest_step_seconds()) result.chosen = std::move(least);
+    ASSIGN_OR_RETURN(result.late, LateIfBegun(goal, result.chosen.step_seconds));
+    ChosenPlan least = WithLeastChange(problem, goal.so_far.plan, result.chosen);
+    if (!result.late.empty() || least.step_seconds <= goal.slowest_step_seconds())
+      result.chosen = std::move(least);
     return result;
   }
   ASSIGN_OR_RETURN(result.list, Explained(ListTimeAgainstPrice(problem, limits, goal.slowest_step_seconds()),
                                           problem, limits));
   const std::vector<ParetoPoint>& points = result.list->points;
-  RETURN_IF_ERROR(CheckDeadline(goal, points.front().chosen.step_seconds));
-  if (goal.objective == Objective::kThroughput) {
+  ASSIGN_OR_RETURN(result.late, LateIfBegun(goal, points.front().chosen.step_seconds));
+  if (goal.objective == Objective::kThroughput || !result.late.empty()) {
     result.chosen = points.front().chosen;
     result.chosen.simulated_plans = result.list->simulated_plans;
     return result;

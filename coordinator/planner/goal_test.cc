@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "coordinator/planner/brute_force.h"
 #include "coordinator/planner/random_problem.h"
@@ -82,6 +85,40 @@ TEST_CASE("the fastest plan, the cheapest, and the cheapest in time are told apa
   CHECK(devices_for({}).size() == 2);
   CHECK(devices_for({Objective::kCost, 100, 0}) == std::vector<std::string>{"n/1"});     // 40 s at 1
   CHECK(devices_for({Objective::kCost, 100, 2000}) != std::vector<std::string>{"n/1"});  // 20 s at most
+}
+
+TEST_CASE("a job that has begun is held to the steps and the time that it has left") {
+  const PlanningProblem problem = FastAndCheap();
+  const auto choose = [&](Objective objective, double deadline_seconds, const JobSoFar& so_far) {
+    const absl::StatusOr<PlanForGoal> chosen =
+        ChoosePlanFor({objective, /*steps=*/100, deadline_seconds, so_far}, problem);
+    INFO(chosen.status().ToString());
+    REQUIRE(chosen.ok());
+    return *chosen;
+  };
+  // All steps take 800 s at least.
+  CHECK_FALSE(ChoosePlanFor({Objective::kThroughput, 100, 700}, problem).ok());
+  CHECK(choose(Objective::kThroughput, 700, {.steps = 95, .seconds = 600}).late.empty());
+  CHECK(choose(Objective::kThroughput, 700, {.steps = 95, .seconds = 690}).late ==
+        "constraints.deadline_seconds: 700 (11.67 min), of which steps have taken 11.5 min; the fastest plan "
+        "that was found needs 40 s for 5 more steps");
+
+  const std::vector<std::string> cheapest = {"n/1"};  // 40 s a step
+  for (const auto& [so_far, is_cheapest, is_late] :
+       std::vector<std::tuple<JobSoFar, bool, bool>>{
+           {{}, false, false},
+           {{.steps = 90, .seconds = 500}, true, false},    // 50 s a step
+           {{.steps = 0, .seconds = 150}, false, false},    // 8.5 s a step
+           {{.steps = 10, .seconds = 500}, false, true},    // 5.6 s a step
+           {{.steps = 99, .seconds = 1000}, false, true},   // none
+           {{.steps = 99, .seconds = 2000}, false, true}})  // none since long ago
+  {
+    CAPTURE(so_far.steps, so_far.seconds);
+    const PlanForGoal chosen = choose(Objective::kCost, 1000, so_far);
+    CHECK((DevicesOf(chosen.chosen.plan) == cheapest) == is_cheapest);
+    CHECK(!chosen.late.empty() == is_late);
+    if (is_late) CHECK(chosen.chosen.plan == ChoosePlan(problem)->plan);
+  }
 }
 
 TEST_CASE("limits that nothing keeps are told with what there is") {

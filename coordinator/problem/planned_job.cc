@@ -137,7 +137,7 @@ absl::Status AddPareto(const PlanningProblem& problem, const ParetoList& list, P
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
                                    std::vector<LeftOutDevice> left_out, const SearchLimits& limits,
-                                   ParetoListing listing, const Plan& running) {
+                                   ParetoListing listing, const JobSoFar& so_far) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
   PlannedJob planned;
   PlanReport& report = planned.report;
@@ -151,7 +151,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.origin = PlanOrigin::kPinned;
     RETURN_IF_ERROR(Check(planned.plan, problem));
   } else {
-    const PlanGoal goal = {constraints.objective, training.steps, constraints.deadline_seconds, running};
+    const PlanGoal goal = {constraints.objective, training.steps, constraints.deadline_seconds, so_far};
     ASSIGN_OR_RETURN(PlanForGoal for_goal, ChoosePlanFor(goal, problem, listing, limits));
     ChosenPlan& chosen = for_goal.chosen;
     if (const absl::Status valid = Check(chosen.plan, problem); !valid.ok()) {
@@ -160,7 +160,8 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     if (for_goal.list) {
       RETURN_IF_ERROR(AddPareto(problem, *for_goal.list, report));
     }
-    report.objective = constraints.objective;
+    report.objective = for_goal.late.empty() ? constraints.objective : Objective::kThroughput;
+    planned.late = std::move(for_goal.late);
     planned.plan = std::move(chosen.plan);
     report.lower_bound_seconds = chosen.lower_bound_seconds;
     report.bound_under_1f1b_alone = chosen.bound_under_1f1b_alone;
@@ -169,7 +170,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     fitting = std::move(chosen.fitting);
     orders = std::move(chosen.orders);
   }
-  planned.kept_devices = DevicesThatKeep(running, planned.plan);
+  planned.kept_devices = DevicesThatKeep(so_far.plan, planned.plan);
   planned.passes_as_profiled = PassesAsProfiled(problem, planned.plan);
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, planned.plan));
   ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, planned.plan));

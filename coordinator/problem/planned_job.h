@@ -40,6 +40,7 @@ struct PlannedJob {
   // profile. Not looked at: what neighbours of another type convert at a boundary.
   bool passes_as_profiled = true;
   int kept_devices = 0;  // that hold what they held under the plan that the job has run under
+  std::string late;      // PlanForGoal::late
   StepPrediction prediction;
   // Of gradients, and within passes of units of several devices: what the prediction supposes, and its workers
   // are to do.
@@ -60,12 +61,12 @@ enum class Comparison : uint8_t { kNone, kOtherKinds };
 // job does not want the least cost anyway; planning some ten times. Once limits.stop is set the best plan so far is what it
 // returns, not compared with others. Pure. Used for live and offline planning alike.
 // InvalidArgument: the pinned plan breaks a rule; has each violation; a list is asked for beside it. Others: MakeProblem's and
-// ChoosePlanFor's. `running`: PlanGoal::running.
+// ChoosePlanFor's.
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
                                    std::vector<LeftOutDevice> left_out = {}, const SearchLimits& limits = {},
                                    ParetoListing listing = ParetoListing::kIfNeeded,
-                                   const Plan& running = {});
+                                   const JobSoFar& so_far = {});
 
 // Of a PlanJob that a time limit stopped before it had found a plan: DeadlineExceeded in the place of its Cancelled.
 absl::Status NoPlanWithin(double seconds);

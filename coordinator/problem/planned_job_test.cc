@@ -93,6 +93,17 @@ TEST_CASE("a plan is chosen for its cost, under limits, and told with its price 
   constraints.deadline_seconds = 100 * fastest->prediction.step_seconds * 1.01;
   CHECK(PlanJob(spec, constraints, cluster, Comparison::kNone)->plan == fastest->plan);
 
+  CHECK(
+      absl::IsResourceExhausted(PlanJob(spec, {.deadline_seconds = 1}, cluster, Comparison::kNone).status()));
+  // One that has begun is late, and gets the fastest whatever it costs.
+  const auto late = PlanJob(spec, constraints, cluster, Comparison::kNone, {}, {}, ParetoListing::kIfNeeded,
+                            {.plan = cheapest->plan, .steps = 10, .seconds = constraints.deadline_seconds});
+  REQUIRE(late.status().ToString() == "OK");
+  CHECK(late->plan == fastest->plan);
+  CHECK(late->report.objective == Objective::kThroughput);
+  CHECK_THAT(late->late, Catch::Contains("for 90 more steps"));
+  CHECK(fastest->late.empty());
+
   constraints = {.most_price_per_hour = 4.5};
   CHECK(PlanJob(spec, constraints, cluster, Comparison::kNone)->report.price_per_hour <= 4.5);
   constraints = {.most_devices = 1};

@@ -27,7 +27,7 @@ struct JobConstraints {
   double most_price_per_hour = 0;       // of all devices that it uses together; 0: any
   int most_devices = 0;                 // that it uses; 0: any number
   Objective objective = Objective::kThroughput;
-  double deadline_seconds = 0;  // for all steps of the job; 0: none
+  double deadline_seconds = 0;  // that all steps of the job may take together; 0: none
   // The plan that the job names: then nothing is chosen, and the others are what this one is compared with.
   std::optional<Plan> plan;
   // Units of that plan that leave open what they store activations as: what their devices were measured with.
