@@ -9,7 +9,6 @@
 #include "coordinator/orchestrator/job_launch.h"
 #include "coordinator/orchestrator/link_measurement.h"
 #include "coordinator/orchestrator/prediction_record.h"
-#include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/protection_terms.h"
 #include "coordinator/orchestrator/spec_planning.h"
 #include "coordinator/problem/cluster_links.h"
@@ -220,26 +219,19 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
     const absl::StatusOr<std::vector<AttemptTask>> tasks = TrainingTasks(*job, planned, *beginning, devices_);
     if (!tasks.ok()) return OutcomeOf({.status = tasks.status()});
 
-    TraceCollector traces(job_id_, planned, training.shape);
-    ProfileLearner learner(job_id_, planned, ShapeKey(training));
+    TracedSteps traced{TraceCollector(job_id_, planned, training.shape),
+                       ProfileLearner(job_id_, planned, ShapeKey(training))};
     const AttemptEnd end = RunAttempt(
-        *tasks, {.prepared =
-                     [&](const std::vector<v1::PrepareResponse>& responses) {
-                       return CheckData(services_.journal, job_id_, *tasks, responses);
-                     },
-                 .launched = [&] { NoteLaunch(services_.journal, job_id_, *tasks); },
-                 .event =
-                     [&](int unit, const v1::WorkerEvent& event) {
-                       OnEvent({(*tasks)[unit].device, unit, job->attempt(), report.emulated()}, event);
-                       const std::optional<v1::Trace> trace = CollectTrace(traces, unit, event);
-                       if (!trace || event.measured().on_request()) return;
-                       MutexLock lock(collecting_);
-                       (void)services_.store.PutTrace(*trace);
-                       for (const std::string& line : NoteMeasuredStep(services_.store, learner, *trace)) {
-                         services_.journal.Log(job_id_, "coordinator", line);
-                         ++lessons_;
-                       }
-                     }});
+        *tasks,
+        {.prepared =
+             [&](const std::vector<v1::PrepareResponse>& responses) {
+               return CheckData(services_.journal, job_id_, *tasks, responses);
+             },
+         .launched = [&] { NoteLaunch(services_.journal, job_id_, *tasks); },
+         .event =
+             [&](int unit, const v1::WorkerEvent& event) {
+               OnEvent({(*tasks)[unit].device, unit, job->attempt(), report.emulated()}, event, &traced);
+             }});
     NoteEnd(job->attempt(), end);
     // Workers read every byte of the checkpoint; one that is damaged is passed over for the one before.
     const bool unreadable = absl::IsDataLoss(end.status) && !end.prepared && !beginning->checkpoint.empty() &&
@@ -252,6 +244,26 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
   }
 }
 
+std::optional<JobRunner::TracedSteps> JobRunner::TracedAgain(const v1::Job& job) {
+  absl::StatusOr<v1::PlanGrounds> grounds = services_.store.GetPlanGrounds(job_id_);
+  if (grounds.ok() && grounds->launch() != job.launch())
+    grounds = absl::NotFoundError("what this attempt was planned with was not kept");
+  const absl::StatusOr<TrainingSpec> training =
+      ResolveSpec(grounds.ok() ? grounds->spec() : job.spec(), job_id_);
+  const absl::StatusOr<Plan> plan = DecodePlan(job.plan().plan());
+  if (!training.ok() || !plan.ok()) return std::nullopt;
+  const absl::StatusOr<PlannedJob> planned =
+      grounds.ok() ? PlannedFrom(*grounds, *training, *plan) : absl::StatusOr<PlannedJob>(grounds.status());
+  if (planned.ok()) {
+    return TracedSteps{TraceCollector(job_id_, *planned, training->shape),
+                       ProfileLearner(job_id_, *planned, ShapeKey(*training))};
+  }
+  services_.journal.Log(
+      job_id_, "coordinator",
+      absl::StrCat("nothing is learnt from this attempt's steps from now on: ", planned.status().message()));
+  return TracedSteps{TraceCollector(job_id_, *plan, training->shape), std::nullopt};
+}
+
 RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
   std::vector<AttemptTask> tasks;
   for (const v1::LaunchedTask& launched : job.tasks()) {
@@ -261,18 +273,14 @@ RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
     task.request.set_task_id(launched.task_id());
   }
   AttemptRun run(services_.agents, tasks);
-  // Without it, as of a model whose files are gone, steps cannot be traced; training goes on.
-  std::optional<TraceCollector> traces;
-  const absl::StatusOr<TrainingSpec> training = ResolveSpec(job.spec(), job_id_);
-  const absl::StatusOr<Plan> plan = DecodePlan(job.plan().plan());
-  if (training.ok() && plan.ok()) traces.emplace(job_id_, *plan, training->shape);
+  std::optional<TracedSteps> traced = TracedAgain(job);
   bool taken_up = false;
   AttemptEnd end = WhileUnderWay(run, /*trains=*/true, [&] {
     taken_up = true;
     return run.TakeUp({.event =
                            [&](int unit, const v1::WorkerEvent& event) {
-                             OnEvent({tasks[unit].device, unit, job.attempt(), job.plan().emulated()}, event);
-                             if (traces) (void)CollectTrace(*traces, unit, event);
+                             OnEvent({tasks[unit].device, unit, job.attempt(), job.plan().emulated()}, event,
+                                     traced ? &*traced : nullptr);
                            }},
                       patience);
   });
@@ -310,9 +318,18 @@ std::optional<v1::Trace> JobRunner::CollectTrace(TraceCollector& traces, int ran
   return trace;
 }
 
-void JobRunner::OnEvent(const EventSource& source, const v1::WorkerEvent& event) {
+void JobRunner::OnEvent(const EventSource& source, const v1::WorkerEvent& event, TracedSteps* traced) {
   Heard();
   NoteWorkerEvent(services_.journal, job_id_, source, granted_, event);
+  if (traced == nullptr) return;
+  const std::optional<v1::Trace> trace = CollectTrace(traced->traces, source.task, event);
+  if (!trace || event.measured().on_request() || !traced->learner) return;
+  MutexLock lock(collecting_);
+  (void)services_.store.PutTrace(*trace);
+  for (const std::string& line : NoteMeasuredStep(services_.store, *traced->learner, *trace)) {
+    services_.journal.Log(job_id_, "coordinator", line);
+    ++lessons_;
+  }
 }
 
 void JobRunner::NoteEnd(uint32_t attempt, const AttemptEnd& end) {

@@ -15,6 +15,7 @@
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/live_trace.h"
 #include "coordinator/orchestrator/measurement.h"
+#include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/run_control.h"
 #include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/orchestrator/worker_events.h"
@@ -84,7 +85,15 @@ class JobRunner : public RunControl {
   Measurement MeasurementOf();
   Measurement::Result Measure(const v1::JobSpec& spec, const TrainingSpec& training);
   RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned, v1::PlanGrounds grounds);
-  void OnEvent(const EventSource& source, const v1::WorkerEvent& event);
+  // What comes of an attempt's traced steps. Without a learner nothing is known of what was predicted: they are told to who asks for them.
+  struct TracedSteps {
+    TraceCollector traces;
+    std::optional<ProfileLearner> learner;
+  };
+  // Of an attempt that an earlier coordinator launched, predicted again from what it was planned with. None: its steps cannot be told, as
+  // of a model whose files are gone; training goes on.
+  std::optional<TracedSteps> TracedAgain(const v1::Job& job);
+  void OnEvent(const EventSource& source, const v1::WorkerEvent& event, TracedSteps* traced);
   // The trace of a step that this was the last rank's part of.
   std::optional<v1::Trace> CollectTrace(TraceCollector& traces, int rank, const v1::WorkerEvent& event);
   std::shared_ptr<LiveTrace> OpenTrace();

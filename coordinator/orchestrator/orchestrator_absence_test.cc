@@ -2,7 +2,10 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 
+#include "absl/synchronization/notification.h"
 #include "coordinator/orchestrator/orchestrator_under_test.h"
+#include "coordinator/orchestrator/spec_planning.h"
+#include "runtime/wire/plan_codec.h"
 
 namespace medley {
 namespace {
@@ -101,6 +104,66 @@ TEST_CASE("a job that ends while there is no coordinator has ended when there is
   REQUIRE(pace.AwaitMade(6));
   site.Start();
   CHECK(site.Await(id, v1::JOB_STATE_DONE).last_step().step() == 6);
+}
+
+TEST_CASE(
+    "a job that is taken up goes on to teach what its steps take, where it is known what was predicted") {
+  const bool is_known = GENERATE(true, false);
+  CAPTURE(is_known);
+  absl::Notification may_step;
+  std::vector<v1::WorkerEvent> steps;
+  OrchestratorSite site;
+  site.agents.SetTraining([&](FakeWorker& worker) {
+    may_step.WaitForNotificationWithTimeout(kPatience);
+    for (const v1::WorkerEvent& step : steps) worker.Say(step);
+    return absl::OkStatus();
+  });
+  site.Register(FakeNode("a"));
+  const std::string id = site.Submit(PinnedJob("teaches", {"a/cpu0"}));
+  const v1::Job job = site.Await(id, v1::JOB_STATE_RUNNING);
+  site.orchestrator.reset();
+
+  absl::StatusOr<v1::PlanGrounds> grounds = site.store->GetPlanGrounds(id);
+  REQUIRE(grounds.ok());
+  const absl::StatusOr<TrainingSpec> training = ResolveSpec(grounds->spec(), id);
+  const absl::StatusOr<Plan> plan = DecodePlan(job.plan().plan());
+  REQUIRE(training.ok());
+  REQUIRE(plan.ok());
+  const absl::StatusOr<PlannedJob> planned = PlannedFrom(*grounds, *training, *plan);
+  REQUIRE(planned.ok());
+  CHECK(planned->prediction.step_seconds == job.plan().predicted_step_seconds());
+  const auto& timeline = planned->prediction.ranks[0].timeline;
+  for (uint32_t step = 1; step <= 5; ++step) {
+    v1::MeasuredStep& measured = *steps.emplace_back().mutable_measured();
+    measured.set_step(step);
+    measured.set_started_at_seconds(step);
+    for (const auto& instruction : timeline) {
+      measured.add_start_seconds(1.5 * instruction.start_seconds);
+      measured.add_end_seconds(1.5 * instruction.end_seconds);
+    }
+  }
+  if (!is_known) {
+    grounds->set_launch(job.launch() + 1);
+    REQUIRE(site.store->PutPlanGrounds(*grounds).ok());
+  }
+  site.Start();
+  may_step.Notify();
+  site.Await(id, v1::JOB_STATE_DONE);
+  const std::vector<std::string> log = site.Log(id);
+  const auto is_said = [&](const std::string& what) {
+    return std::any_of(log.begin(), log.end(),
+                       [&](const std::string& line) { return absl::StrContains(line, what); });
+  };
+  CHECK(is_said("passes of fake take 1.") == is_known);
+  CHECK(is_said("nothing is learnt from this attempt's steps") == !is_known);
+  const std::vector<v1::DeviceProfile> profiles = *site.store->ListProfiles();
+  REQUIRE(profiles.size() == 1);
+  CHECK((profiles[0].correction().factor() > 1.1) == is_known);
+  const absl::StatusOr<v1::Trace> trace = site.store->GetTrace(id);
+  REQUIRE(trace.ok() == is_known);
+  if (!is_known) return;
+  CHECK(trace->step() == 5);
+  CHECK(trace->lanes(0).instructions(0).predicted_end_seconds() == timeline[0].end_seconds);
 }
 
 TEST_CASE(

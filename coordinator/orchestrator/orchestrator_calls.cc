@@ -12,8 +12,6 @@
 #include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/some_names.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/wire/cluster_codec.h"
-#include "runtime/wire/job_codec.h"
 #include "runtime/wire/job_paths.h"
 #include "runtime/wire/plan_codec.h"
 
@@ -142,11 +140,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const v1::GetPlanRequest& re
   }
   if (!request.with_predicted_step()) return report;
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
-  ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(grounds->spec()));
-  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));
-  constraints.plan = plan;
-  constraints.open_activations.clear();
-  const absl::StatusOr<PlannedJob> planned = PlanJob(training, constraints, cluster, Comparison::kNone);
+  const absl::StatusOr<PlannedJob> planned = PlannedFrom(*grounds, training, plan);
   if (absl::IsFailedPrecondition(planned.status())) return report;
   RETURN_IF_ERROR(planned.status());
   *report.mutable_predicted_step() = EncodePredictedStep(*planned, training.shape);

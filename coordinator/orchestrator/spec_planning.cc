@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 #include "runtime/wire/plan_codec.h"
 
@@ -37,6 +38,15 @@ absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spe
                                   ParetoListing listing, const JobSoFar& so_far) {
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
   return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing, so_far);
+}
+
+absl::StatusOr<PlannedJob> PlannedFrom(const v1::PlanGrounds& grounds, const TrainingSpec& training,
+                                       const Plan& plan) {
+  ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(grounds.spec()));
+  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds.cluster()));
+  constraints.plan = plan;
+  constraints.open_activations.clear();
+  return PlanJob(training, constraints, cluster, Comparison::kNone);
 }
 
 JobSoFar SoFarOf(const v1::Job& job, int64_t step) {

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/problem/planned_job.h"
+#include "proto/medley/v1/coordinator.pb.h"
 #include "proto/medley/v1/job.pb.h"
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/job/training_spec.h"
@@ -25,6 +26,11 @@ absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spe
                                   const SearchLimits& limits, const std::vector<LeftOutDevice>& left_out = {},
                                   ParetoListing listing = ParetoListing::kIfNeeded,
                                   const JobSoFar& so_far = {});
+
+// `plan`, of a job whose spec and cluster those are of `grounds`, with all that was known of it when it was planned. `training`: of that
+// spec. FailedPrecondition: profiles of older coordinators may be kept under what this one calls otherwise.
+absl::StatusOr<PlannedJob> PlannedFrom(const v1::PlanGrounds& grounds, const TrainingSpec& training,
+                                       const Plan& plan);
 
 // Of a job that goes on after `step`. Its plan, if it does not decode, is none.
 JobSoFar SoFarOf(const v1::Job& job, int64_t step);

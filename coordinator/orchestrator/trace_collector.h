@@ -16,7 +16,7 @@ namespace medley {
 class TraceCollector {
  public:
   TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape);
-  // Of a plan that an earlier coordinator made: without predictions.
+  // Of a plan of which it is not known any more what was predicted.
   TraceCollector(std::string job_id, const Plan& plan, const TrainingShape& shape);
 
   // The trace of `measured.step` when this was the last unit's; else nothing. What does not fit the program
