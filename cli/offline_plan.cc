@@ -44,7 +44,8 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, co
               request.with_pareto() ? ParetoListing::kWanted : ParetoListing::kIfNeeded);
   if (absl::IsCancelled(planned.status())) return NoPlanWithin(request.time_limit_seconds());
   RETURN_IF_ERROR(planned.status());
-  v1::PlanReport report = EncodePlanReport(*planned);
+  v1::PlanReport report =
+      EncodePlanReport(*planned, {cluster.live_errors().begin(), cluster.live_errors().end()});
   if (request.with_predicted_step())
     *report.mutable_predicted_step() = EncodePredictedStep(*planned, training.shape);
   return report;

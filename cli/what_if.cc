@@ -226,7 +226,9 @@ absl::StatusOr<ChangedCluster> ChangeCluster(const v1::ClusterSpec& today, const
         absl::StrCat("--remove ", changes.removes.back(), ": no device is left"));
   for (const std::string& text : changes.links)
     RETURN_IF_ERROR(Annotate(Link(text, changed), absl::StrCat("--link ", text)));
-  return ChangedCluster{EncodeCluster(changed), std::move(kinds_by_sheet), std::move(added)};
+  ChangedCluster result{EncodeCluster(changed), std::move(kinds_by_sheet), std::move(added)};
+  *result.cluster.mutable_live_errors() = (changes.other ? *changes.other : today).live_errors();
+  return result;
 }
 
 absl::StatusOr<v1::WhatIfReport> AnswerWhatIf(const v1::PlanJobRequest& request, const v1::ClusterSpec& today,

@@ -93,10 +93,32 @@ TEST_CASE("both plans are those of their clusters, and their figures differ by w
   CHECK(used.today() == 2);
   CHECK(used.changed() == 4);
   CHECK(memory.today() > 1e6);
-  // A file knows of no runs.
+  // The file has no runs.
   CHECK(report->today().prediction_error().wide() > 0);
   CHECK(report->today().prediction_error().basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES);
   CHECK(report->today().prediction_error().live_runs() == 0);
+}
+
+TEST_CASE("both plans learn how far they may be off from the runs of their clusters") {
+  v1::ClusterSpec today = Today();
+  for (int i = 0; i < 12; ++i) {
+    v1::LiveError& error = *today.add_live_errors();
+    error.add_device_kinds("fast, two cores");
+    error.set_error(0.01);
+  }
+  const WhatIfChanges grows{.adds = {"kind=fast, two cores,count=2,node=new"}};
+  const absl::StatusOr<v1::WhatIfReport> report = AnswerWhatIf(Request(), today, grows);
+  REQUIRE(report.status().ToString() == "OK");
+  for (const v1::PlanReport& plan : {report->today(), report->changed()}) {
+    CHECK(plan.prediction_error().live_runs() == 12);
+    CHECK(plan.prediction_error().wide() == Approx(0.01));
+  }
+  WhatIfChanges replaced = grows;
+  replaced.other = Today();
+  const absl::StatusOr<v1::WhatIfReport> other = AnswerWhatIf(Request(), today, replaced);
+  REQUIRE(other.status().ToString() == "OK");
+  CHECK(other->today().prediction_error().live_runs() == 12);
+  CHECK(other->changed().prediction_error().live_runs() == 0);
 }
 
 TEST_CASE("the report is shown as a table of both") {

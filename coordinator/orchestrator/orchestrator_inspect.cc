@@ -7,6 +7,7 @@
 #include "coordinator/orchestrator/node_checks.h"
 #include "coordinator/orchestrator/node_kernels.h"
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/orchestrator/prediction_record.h"
 #include "coordinator/orchestrator/trace_request.h"
 #include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
@@ -73,6 +74,8 @@ absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   cluster.mutable_slowdowns()->Add(slowdowns.begin(), slowdowns.end());
+  const std::vector<v1::LiveError> errors = PredictionErrors(store_);
+  cluster.mutable_live_errors()->Add(errors.begin(), errors.end());
   ASSIGN_OR_RETURN(const KnownLinks links, Links({}));
   if (links.devices.size() <= kMostDevicesByLink) {
     links.table.ForEachAmong(links.devices, [&](const v1::LinkProfile& link) {

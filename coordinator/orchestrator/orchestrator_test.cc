@@ -430,6 +430,15 @@ TEST_CASE(
   CHECK(site.Await(site.Submit(FakeJob("next")), v1::JOB_STATE_DONE).plan().prediction_error().usual() ==
         learnt.usual());
   CHECK(error_of_plan().live_runs() == 2);
+  // And plans for a file of this cluster.
+  const absl::StatusOr<v1::ClusterSpec> exported = site.orchestrator->ExportCluster();
+  REQUIRE(exported.ok());
+  REQUIRE(exported->live_errors_size() == 2);
+  for (const v1::LiveError& error : exported->live_errors()) {
+    REQUIRE(error.device_kinds_size() == 1);
+    CHECK(error.device_kinds(0) == "fake");
+    CHECK(error.error() == Approx(0).margin(1e-9));
+  }
 }
 
 TEST_CASE("a submission repeated under its request id is the same job") {

@@ -5,6 +5,7 @@
 
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/store/store.h"
+#include "proto/medley/v1/cluster.pb.h"
 
 // How far predicted steps were off in attempts that have ended: what error bars of later plans are learnt from.
 namespace medley {
@@ -17,7 +18,7 @@ inline constexpr size_t kFewestMeasuredSteps = 8;
 // said in the job's log.
 void NotePredictionOutcome(Store& store, JobJournal& journal, const std::string& job_id);
 
-// predicted / measured - 1 of each such attempt. Those that cannot be read are logged and left out.
-std::vector<double> PredictionErrors(Store& store);
+// Of each such attempt, by launch. Those that cannot be read are logged and left out.
+std::vector<v1::LiveError> PredictionErrors(Store& store);
 
 }  // namespace medley

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "coordinator/store/store_under_test.h"
 
@@ -21,6 +24,13 @@ struct Desk {
       j.set_launch(j.launch() + 10);
       j.mutable_plan()->set_predicted_step_seconds(predicted_seconds);
       j.mutable_plan()->set_emulated(emulated);
+      j.mutable_plan()->clear_devices();
+      for (const auto& [kind, used] :
+           {std::pair("slow", true), {"fast", true}, {"slow", true}, {"idle", false}}) {
+        v1::DeviceShare& device = *j.mutable_plan()->add_devices();
+        device.set_kind(kind);
+        device.set_used(used);
+      }
       j.clear_measured_step_seconds();
     });
     REQUIRE(job.ok());
@@ -47,10 +57,13 @@ TEST_CASE("what was predicted and measured of an attempt is kept once, and how f
   CHECK(outcomes[0].predicted_step_seconds() == 2.2);
   CHECK(outcomes[0].measured_step_seconds() == 2);
   CHECK(outcomes[1].launch() == 20);
-  const std::vector<double> errors = PredictionErrors(*desk.store);
+  const std::vector<v1::LiveError> errors = PredictionErrors(*desk.store);
   REQUIRE(errors.size() == 2);
-  CHECK(errors[0] == Approx(0.1));
-  CHECK(errors[1] == Approx(-0.25));
+  CHECK(errors[0].error() == Approx(0.1));
+  CHECK(errors[1].error() == Approx(-0.25));
+  for (const v1::LiveError& error : errors)
+    CHECK(std::vector<std::string>(error.device_kinds().begin(), error.device_kinds().end()) ==
+          std::vector<std::string>{"fast", "slow"});
 }
 
 TEST_CASE("few steps, emulated devices and what was not predicted tell nothing") {

@@ -9,6 +9,8 @@ namespace medley {
 namespace {
 
 constexpr double kUsual = 2.0 / 3, kWide = 0.9;
+// So many errors make up a bar by themselves.
+constexpr size_t kEnough = 10;
 
 }  // namespace
 
@@ -24,9 +26,23 @@ ErrorBar LearntErrorBar(PredictionBasis basis) {
   return {0.33, 0.56};
 }
 
+std::vector<double> ErrorsThatTell(const std::vector<LiveError>& live,
+                                   const std::set<std::string>& device_kinds) {
+  std::vector<double> errors;
+  for (const LiveError& one : live) {
+    if (one.device_kinds == device_kinds) errors.push_back(one.error);
+  }
+  for (auto one = live.rbegin(); one != live.rend() && errors.size() < kEnough; ++one) {
+    if (one->device_kinds == device_kinds) continue;
+    const bool has_one = std::any_of(one->device_kinds.begin(), one->device_kinds.end(),
+                                     [&](const std::string& kind) { return device_kinds.contains(kind); });
+    if (has_one || one->device_kinds.empty()) errors.push_back(one->error);
+  }
+  return errors;
+}
+
 ErrorBar ErrorBarOf(std::vector<double> errors, const ErrorBar& before) {
   // Those that make up ten lie where `before` says.
-  constexpr size_t kEnough = 10;
   for (double& error : errors) error = std::abs(error);
   const size_t missing = errors.size() < kEnough ? kEnough - errors.size() : 0;
   for (size_t i = 0; i < missing; ++i) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+#include <string>
 #include <vector>
 
 #include "runtime/ir/cluster/device_profile.h"
@@ -14,6 +16,17 @@ struct ErrorBar {
 
 // What tests/perf/run.sh prediction found; its README says how to renew it.
 ErrorBar LearntErrorBar(PredictionBasis basis);
+
+// Of a step that real devices made.
+struct LiveError {
+  std::set<std::string> device_kinds;  // in use; empty: not known
+  double error = 0;                    // predicted / measured - 1
+};
+
+// Those of `live`, from the oldest to the newest, that tell of a step of devices of these kinds: all of steps of just these, and
+// while that are fewer than make up a bar, the newest of those that had one of them, or may have had.
+std::vector<double> ErrorsThatTell(const std::vector<LiveError>& live,
+                                   const std::set<std::string>& device_kinds);
 
 // From `errors`, predicted / measured - 1, any order, none NaN. A few say little of what is rare: they are taken beside as
 // many from `before`'s as make up ten.

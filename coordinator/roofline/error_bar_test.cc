@@ -24,6 +24,24 @@ TEST_CASE("few errors move a bar a little, none leave it about where it was") {
   CHECK(ErrorBarOf({0.9}, before).wide > of_none.wide);
 }
 
+TEST_CASE(
+    "a step is told of by steps on the same kinds of devices, and by related ones while these are few") {
+  const std::set<std::string> wanted = {"fast", "slow"};
+  std::vector<LiveError> live(20, {{"other"}, 0.5});
+  live.push_back({{"fast", "slow"}, 0.1});
+  live.push_back({{"fast"}, 0.2});
+  live.push_back({{"fast", "other"}, 0.3});
+  live.push_back({{}, 0.4});
+  live.push_back({{"slow", "fast"}, -0.1});
+  CHECK(ErrorsThatTell(live, wanted) == std::vector<double>{0.1, -0.1, 0.4, 0.3, 0.2});
+  CHECK(ErrorsThatTell(live, {"third"}) == std::vector<double>{0.4});
+  live.insert(live.end(), 7, {wanted, 0.1});
+  CHECK(ErrorsThatTell(live, wanted).size() == 10);  // 9 and the newest that is related
+  CHECK(ErrorsThatTell(live, wanted).back() == 0.4);
+  live.insert(live.end(), 7, {wanted, 0.1});
+  CHECK(ErrorsThatTell(live, wanted).size() == 16);
+}
+
 TEST_CASE("the further a prediction is from what was measured, the wider its bar") {
   for (int i = 0; i < kPredictionBases; ++i) {
     const ErrorBar bar = LearntErrorBar(static_cast<PredictionBasis>(i));

@@ -116,14 +116,27 @@ void EncodePrice(const PlannedJob& planned, v1::PlanReport& encoded) {
   encoded.set_pareto_complete(report.pareto_complete);
 }
 
-v1::PredictionError EncodeError(const PlanReport& report, std::vector<double> live_errors) {
+// Those of the errors that tell of the plan's steps.
+std::vector<double> ErrorsFor(const PlanReport& report, const std::vector<v1::LiveError>& live_errors) {
   // Runs on real devices say nothing of data sheets, nor of emulated devices.
-  if (report.basis != PredictionBasis::kMeasuredLayers || !EmulatedInUse(report).empty()) live_errors.clear();
+  if (report.basis != PredictionBasis::kMeasuredLayers || !EmulatedInUse(report).empty()) return {};
+  std::set<std::string> kinds;
+  for (const Explanation::Device& device : report.explanation.devices) {
+    if (device.used) kinds.insert(device.kind);
+  }
+  std::vector<LiveError> live;
+  for (const v1::LiveError& one : live_errors)
+    live.push_back({{one.device_kinds().begin(), one.device_kinds().end()}, one.error()});
+  return ErrorsThatTell(live, kinds);
+}
+
+v1::PredictionError EncodeError(const PlanReport& report, const std::vector<v1::LiveError>& live_errors) {
+  std::vector<double> errors = ErrorsFor(report, live_errors);
   v1::PredictionError error;
   error.set_basis(EncodeBasis(report.basis));
-  error.set_live_runs(static_cast<uint32_t>(live_errors.size()));
+  error.set_live_runs(static_cast<uint32_t>(errors.size()));
   const ErrorBar published = LearntErrorBar(report.basis);
-  const ErrorBar bar = live_errors.empty() ? published : ErrorBarOf(std::move(live_errors), published);
+  const ErrorBar bar = errors.empty() ? published : ErrorBarOf(std::move(errors), published);
   error.set_usual(bar.usual);
   error.set_wide(bar.wide);
   return error;
@@ -146,14 +159,14 @@ void EncodeReasons(const Explanation& explanation, v1::PlanReport& report) {
 
 }  // namespace
 
-v1::PlanReport EncodePlanReport(const PlannedJob& planned, std::vector<double> live_errors) {
+v1::PlanReport EncodePlanReport(const PlannedJob& planned, const std::vector<v1::LiveError>& live_errors) {
   const PlanReport& report = planned.report;
   const double step_seconds = planned.prediction.step_seconds;
   v1::PlanReport encoded;
   *encoded.mutable_plan() = EncodePlan(planned.plan);
   encoded.set_description(Describe(planned.plan));
   encoded.set_predicted_step_seconds(step_seconds);
-  *encoded.mutable_prediction_error() = EncodeError(report, std::move(live_errors));
+  *encoded.mutable_prediction_error() = EncodeError(report, live_errors);
   if (step_seconds > 0) {
     encoded.set_predicted_tokens_per_second(static_cast<double>(report.tokens_per_step) / step_seconds);
   }

@@ -166,7 +166,10 @@ TEST_CASE("a report says which devices compute nothing, or in f32, and what its 
 
 TEST_CASE("a plan of measured devices is as sure as runs were, any other as published measurements") {
   PlannedJob planned = Planned();
-  const std::vector<double> runs(12, -0.02);
+  v1::LiveError run;
+  run.add_device_kinds("cpu");
+  run.set_error(-0.02);
+  const std::vector<v1::LiveError> runs(12, run);
   const v1::PredictionError published = EncodePlanReport(planned).prediction_error();
   CHECK(published.basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES);
   CHECK(published.live_runs() == 0);
@@ -177,6 +180,11 @@ TEST_CASE("a plan of measured devices is as sure as runs were, any other as publ
   CHECK(learnt.live_runs() == 12);
   CHECK(learnt.usual() == Approx(0.02));
   CHECK(learnt.wide() == Approx(0.02));
+
+  planned.report.explanation.devices[0].kind = "other";
+  CHECK(EncodePlanReport(planned, runs).prediction_error().live_runs() == 0);
+  CHECK(EncodePlanReport(planned, runs).prediction_error().usual() == published.usual());
+  planned.report.explanation.devices[0].kind = "cpu";
 
   planned.report.emulated = {"a/gpu0"};  // which is not used
   CHECK(EncodePlanReport(planned, runs).prediction_error().live_runs() == 12);

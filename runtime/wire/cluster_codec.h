@@ -25,7 +25,7 @@ v1::HostSlowdown EncodeSlowdown(const HostSlowdown& slowdown);
 // Errors as DecodeLink (link_codec.h).
 absl::StatusOr<ClusterLink> DecodeClusterLink(const v1::LinkProfile& link);
 
-// Whether nodes are alive, who uses a device and how a link was measured is left out.
+// Whether nodes are alive, who uses a device, how a link was measured and live_errors, of which no plan is made, are left out.
 // InvalidArgument: a link's points make no sense: "links[3].transfer[1]...", "default_link..."; a class of links names a site
 // where no node is, or the same one twice, or is not of level sites: "link_classes[0].a_site..."; a price is of a kind that there is none
 // of, or that has one already: "kind_prices[0].kind..."; those of ExpandNodes (node_groups.h); there is no node.
