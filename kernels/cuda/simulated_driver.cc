@@ -38,6 +38,7 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 std::recursive_mutex mutex;
 
 struct Gpu {
+  Turns turns = Turns::kAtRandom;
   std::mt19937_64 random;
   std::vector<Stream> streams;
   std::vector<std::unique_ptr<Event>> events;
@@ -63,22 +64,56 @@ CUresult Submit(CUstream stream, Task task) {
   return CUDA_SUCCESS;
 }
 
-// Runs one task of a stream that can go on, drawn at random; false if none can.
-bool Step() {
-  std::vector<Stream*> ready;
-  for (Stream& stream : gpu.streams) {
-    if (stream.tasks.empty()) continue;
-    const Task& task = stream.tasks.front();
-    if (task.awaited_tasks != 0 && gpu.streams[task.awaited_stream].done < task.awaited_tasks) continue;
-    if (task.can == nullptr || task.can()) ready.push_back(&stream);
-  }
-  if (ready.empty()) return false;
-  Stream& stream = *ready[gpu.random() % ready.size()];
+bool IsHeld(const Stream& stream) {
+  const Task& task = stream.tasks.front();
+  return task.awaited_tasks != 0 && gpu.streams[task.awaited_stream].done < task.awaited_tasks;
+}
+
+bool CanGoOn(const Stream& stream) {
+  if (stream.tasks.empty() || IsHeld(stream)) return false;
+  const Task& task = stream.tasks.front();
+  return task.can == nullptr || task.can();
+}
+
+void RunFirstOf(Stream& stream) {
   const Task task = std::move(stream.tasks.front());
   stream.tasks.pop_front();
   if (task.work) task.work();
   ++stream.done;
   stream.done_at.push_back(++gpu.tasks_done);
+}
+
+// Runs one task that has to be done before `stream` has done all; false if none can be.
+bool StepTowards(size_t stream) {
+  while (!gpu.streams[stream].tasks.empty() && IsHeld(gpu.streams[stream]))
+    stream = gpu.streams[stream].tasks.front().awaited_stream;
+  if (!CanGoOn(gpu.streams[stream])) return false;
+  RunFirstOf(gpu.streams[stream]);
+  return true;
+}
+
+// Whether it has a task that waits for other members of an exchange, as they may for it.
+bool Exchanges(const Stream& stream) {
+  return std::any_of(stream.tasks.begin(), stream.tasks.end(),
+                     [](const Task& task) { return task.can != nullptr; });
+}
+
+// Runs one task for who waits for `awaited`: of a stream that can go on, drawn at random, or none but what it takes, that
+// of other members of an exchange among it. False if none can be run.
+bool Step(size_t awaited) {
+  if (gpu.turns == Turns::kAsAwaited) {
+    if (StepTowards(awaited)) return true;
+    for (size_t stream = 0; stream < gpu.streams.size(); ++stream) {
+      if (Exchanges(gpu.streams[stream]) && StepTowards(stream)) return true;
+    }
+    return false;
+  }
+  std::vector<Stream*> ready;
+  for (Stream& stream : gpu.streams) {
+    if (CanGoOn(stream)) ready.push_back(&stream);
+  }
+  if (ready.empty()) return false;
+  RunFirstOf(*ready[gpu.random() % ready.size()]);
   return true;
 }
 
@@ -90,12 +125,12 @@ bool AwaitsOthers() {
 }
 
 template <typename Condition>
-CUresult RunUntil(Condition condition) {
+CUresult RunUntil(size_t awaited, Condition condition) {
   std::unique_lock<std::recursive_mutex> lock(mutex);
   if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
   ++gpu.host_waits;
   while (!condition()) {
-    if (Step()) continue;
+    if (Step(awaited)) continue;
     if (!AwaitsOthers()) return CUDA_ERROR_LAUNCH_TIMEOUT;  // a deadlock of streams
     lock.unlock();
     std::this_thread::yield();
@@ -156,7 +191,7 @@ void FillStreams(CudaDriver& driver) {
   };
   driver.cuStreamDestroy = [](CUstream) -> CUresult { return CUDA_SUCCESS; };
   driver.cuStreamSynchronize = [](CUstream stream) -> CUresult {
-    return RunUntil([=] { return gpu.streams[IndexOf(stream)].tasks.empty(); });
+    return RunUntil(IndexOf(stream), [=] { return gpu.streams[IndexOf(stream)].tasks.empty(); });
   };
   driver.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) -> CUresult {
     const Lock lock(mutex);
@@ -186,11 +221,11 @@ void FillStreams(CudaDriver& driver) {
   };
   driver.cuEventQuery = [](CUevent event) -> CUresult {
     const Lock lock(mutex);
-    for (uint64_t steps = gpu.random() % 4; steps > 0; --steps) Step();
+    for (uint64_t steps = gpu.random() % 4; steps > 0; --steps) Step(Get(event).stream);
     return IsReached(Get(event)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   };
   driver.cuEventSynchronize = [](CUevent event) -> CUresult {
-    return RunUntil([=] { return IsReached(Get(event)); });
+    return RunUntil(Get(event).stream, [=] { return IsReached(Get(event)); });
   };
 }
 
@@ -235,9 +270,9 @@ void FillDevice(CudaDriver& driver) {
 
 }  // namespace
 
-const CudaDriver& Start(uint64_t seed) {
+const CudaDriver& Start(uint64_t seed, Turns turns) {
   const Lock lock(mutex);
-  gpu = Gpu{};
+  gpu = Gpu{.turns = turns};
   gpu.random.seed(seed);
   static CudaDriver driver;
   FillMemory(driver);

@@ -5,15 +5,20 @@
 #include "kernels/cuda/cuda_driver.h"
 
 // A driver in the place of NVIDIA's, for tests: GPUs whose memory is the host's, and whose streams run only
-// when somebody waits, then in an order drawn from a seed. Whatever a program leaves unordered comes in
-// a bad order for some seed. Any thread may call it, one at a time is served.
+// when somebody waits. Any thread may call it, one at a time is served.
 namespace medley::simulated {
 
 // They differ in nothing but their number.
 inline constexpr int kGpus = 16;
 
-// Forgets everything; streams will run in the order of `seed`. Of this process: one test at a time.
-const CudaDriver& Start(uint64_t seed);
+// Which streams run when somebody waits.
+enum class Turns {
+  kAtRandom,  // any, drawn from a seed: whatever a program leaves unordered comes in a bad order for some seed
+  kAsAwaited,  // none further than it takes: what nobody waits for comes last
+};
+
+// Forgets everything; streams will take such turns, of this seed. Of this process: one test at a time.
+const CudaDriver& Start(uint64_t seed, Turns turns = Turns::kAtRandom);
 
 // Does `work` on `stream` in its turn, as a kernel would.
 void Launch(CUstream stream, std::function<void()> work);

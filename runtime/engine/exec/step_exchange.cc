@@ -252,34 +252,21 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   return MessageArrival{};
 }
 
-absl::StatusOr<MessageArrival> StepExchange::Reduce(const Instruction& instruction,
-                                                    std::optional<Fence> after,
-                                                    const std::function<void()>& when_ready,
-                                                    absl::Time deadline) {
+absl::StatusOr<MessageArrival> StepExchange::Collect(const Instruction& instruction, Part part,
+                                                     std::optional<Fence> after,
+                                                     const std::function<void()>& when_ready,
+                                                     absl::Time deadline) {
   const int slice = instruction.slice;
-  if (IsOfWindow(instruction)) return RunOnHosts(instruction, Part::kGradient, after, when_ready, deadline);
+  if (IsOfWindow(instruction)) return RunOnHosts(instruction, part, after, when_ready, deadline);
+  MessageArrival& all_there = CollectivesOf(part).all_there;
   if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
     RETURN_IF_ERROR(RunInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
-                               ExchangeOf(Part::kGradient, slice), *after, when_ready, deadline));
-    return sums_there_;
+                               ExchangeOf(part, slice), *after, when_ready, deadline));
+    return all_there;
   }
-  ASSIGN_OR_RETURN(const MessageArrival arrival,
-                   RunOnHosts(instruction, Part::kGradient, after, when_ready, deadline));
-  if (arrival.lane != nullptr) sums_there_ = arrival;
-  return sums_there_;
-}
-
-absl::StatusOr<MessageArrival> StepExchange::GatherParameters(const Instruction& instruction,
-                                                              std::optional<Fence> after,
-                                                              const std::function<void()>& when_ready,
-                                                              absl::Time deadline) {
-  const int slice = instruction.slice;
-  if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
-    RETURN_IF_ERROR(RunInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
-                               ExchangeOf(Part::kParameter, slice), *after, when_ready, deadline));
-    return MessageArrival{};
-  }
-  return RunOnHosts(instruction, Part::kParameter, after, when_ready, deadline);
+  ASSIGN_OR_RETURN(const MessageArrival arrival, RunOnHosts(instruction, part, after, when_ready, deadline));
+  if (arrival.lane != nullptr) all_there = arrival;
+  return all_there;
 }
 
 absl::StatusOr<MessageArrival> StepExchange::RunOnHosts(const Instruction& instruction, Part part,

@@ -64,14 +64,19 @@ class StepExchange {
   // they, and those of slices before, are on the device when the arrival says so. Those of a layer that lives with its
   // holders are in its window before, and where the arena keeps them afterwards. `when_ready`: the device has them ready.
   absl::StatusOr<MessageArrival> Reduce(const Instruction& instruction, std::optional<Fence> after,
-                                        const std::function<void()>& when_ready, absl::Time deadline);
+                                        const std::function<void()>& when_ready, absl::Time deadline) {
+    return Collect(instruction, Part::kGradient, after, when_ready, deadline);
+  }
 
   // The parameters of a slice with shares become those that their owners' devices have when they reach
-  // `after`: the same bits at all holders. Those of a layer that lives with its holders come into its window, which
-  // the device uses no more when it has reached `after`, from where the arenas keep them.
+  // `after`: the same bits at all holders; they, and those gathered before, are on the device when the arrival says so.
+  // Those of a layer that lives with its holders come into its window, which the device uses no more when it has reached
+  // `after`, from where the arenas keep them, and theirs alone are then there.
   absl::StatusOr<MessageArrival> GatherParameters(const Instruction& instruction, std::optional<Fence> after,
                                                   const std::function<void()>& when_ready,
-                                                  absl::Time deadline);
+                                                  absl::Time deadline) {
+    return Collect(instruction, Part::kParameter, after, when_ready, deadline);
+  }
 
  private:
   using Part = ParameterArena::Part;
@@ -93,9 +98,16 @@ class StepExchange {
     std::vector<CollectiveSchedule> schedules;     // of this rank's steps alone
     std::vector<std::shared_ptr<Bucket>> buckets;  // null with a group
     WireType wire = WireType::kF32;
+    // When all so far, but of windows, that was copied to the device is there: copies come one after another, and what
+    // follows the last slice, which may not be copied, follows all.
+    MessageArrival all_there;
   };
   bool IsPart(int slice) const { return !program_.slices[slice].runs.empty(); }
   bool SumsOnHosts(int slice) const { return IsPart(slice) || program_.slices[slice].sums_on_hosts; }
+  // By the group of the slice's holders, or on the hosts.
+  absl::StatusOr<MessageArrival> Collect(const Instruction& instruction, Part part,
+                                         std::optional<Fence> after, const std::function<void()>& when_ready,
+                                         absl::Time deadline);
   // Runs the schedule of the instruction's slice over its bucket.
   absl::StatusOr<MessageArrival> RunOnHosts(const Instruction& instruction, Part part,
                                             std::optional<Fence> after,
@@ -139,9 +151,6 @@ class StepExchange {
   ModelShard& shard_;
   Transport& transport_;
   bool open_ = false;
-  // When all sums so far that were copied to the device are there: copies come one after another, and what follows
-  // the last sum, which may not be copied, follows all.
-  MessageArrival sums_there_;
   std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
   std::unique_ptr<DeviceGroup> unit_group_;                      // until it is taken
   // By holders; null: they sum on the hosts.
