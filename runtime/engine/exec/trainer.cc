@@ -33,11 +33,13 @@ class Trainer {
                        executor_.TrainStep(step, step < spec_.steps && !ValidationIsDue(step)));
       if (reports_.step) reports_.step(step, outcome);
       RETURN_IF_ERROR(Validate(step));
-      const bool wished = WishCounts(outcome);
-      if (!SaveIsDue(step, wished)) continue;
+      const bool was_wished = wished_;
+      wished_ = WishCounts(outcome);
+      if (!SaveIsDue(step, wished_ && !was_wished)) continue;
       const absl::Status saved = Save(step);
       if (!saved.ok()) return Annotate(saved, absl::StrFormat("checkpoint of step %d", step));
-      if (wished && !retry_at_.has_value() && step < spec_.steps) return TrainingEnd{.stopped_at_step = step};
+      if (wished_ && !retry_at_.has_value() && step < spec_.steps)
+        return TrainingEnd{.stopped_at_step = step};
     }
     AwaitAll();
     return TrainingEnd{};
@@ -86,11 +88,13 @@ class Trainer {
     return false;
   }
 
-  bool SaveIsDue(int64_t step, bool wished) const {
+  // `newly_wished`: by this step, and not by the one before: a try that failed before says little of one that somebody
+  // waits for.
+  bool SaveIsDue(int64_t step, bool newly_wished) const {
     if (spec_.checkpoint_directory.empty()) return false;
-    if (step == spec_.steps) return true;
+    if (step == spec_.steps || newly_wished) return true;
     if (retry_at_.has_value()) return step >= *retry_at_;
-    return wished || step % spec_.checkpoint_every_steps == 0;
+    return step % spec_.checkpoint_every_steps == 0;
   }
 
   // One try; after the last step as many as are due. Afterwards retry_at_ is set if there is no checkpoint.
@@ -145,6 +149,7 @@ class Trainer {
   const TrainerReports& reports_;
   // The newest checkpoint could not be written: the step after which it is tried again.
   std::optional<int64_t> retry_at_;
+  bool wished_ = false;  // by some rank, to finish, with the newest step
   bool warned_ = false;
 };
 

@@ -43,7 +43,7 @@ struct TrainingEnd {
 // the step that they are at and end; of a job without checkpoints the wish is passed over with a warning.
 //
 // A checkpoint that cannot be written fails nothing: it is reported, and tried again after a tenth of the
-// steps between two checkpoints, at least one.
+// steps between two checkpoints, at least one; or at once when somebody begins to wish to finish.
 //
 // Returns the first failure, with the step. Of the last checkpoint: why it could not be written, when
 // last_save_limit is over or somebody wishes to finish.

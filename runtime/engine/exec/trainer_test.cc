@@ -459,6 +459,38 @@ TEST_CASE(
   CHECK(rest.state == whole.state);
 }
 
+TEST_CASE("after a save that failed a wish to finish is tried at once, and then when it is due") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.Write("a file", "");
+  TrainingSpec spec = TwelveSteps(file + "/job");  // cannot be made until the file is gone
+  spec.steps = 40;
+  spec.checkpoint_every_steps = 30;
+  spec.validate_every_steps = 0;
+  const bool fails_again = GENERATE(false, true);
+  CAPTURE(fails_again);
+  bool wished = false;
+  Run run;
+  const Changes changes{.wishes_to_finish = [&] { return wished; },
+                        .after_step =
+                            [&](int64_t step, ModelShard&) {
+                              if (step == 30) wished = true;  // which counts from step 31 on
+                              if (step == 31 && !fails_again) std::filesystem::remove(file);
+                            },
+                        .checkpoint_failed =
+                            [&](int64_t step, const std::string&) {
+                              if (step == 31) std::filesystem::remove(file);
+                            }};
+  const std::vector<absl::Status> statuses =
+      TrainRanks({spec}, SingleDevicePlan(spec.shape, 4), 0, run, changes);
+  CHECK(statuses[0].ToString() == "OK");
+  CHECK(run.failed.count(30) == 1);
+  CHECK(run.failed.count(31) == (fails_again ? 1 : 0));
+  CHECK(run.failed.size() == (fails_again ? 2 : 1));
+  const int64_t stopped = fails_again ? 34 : 31;
+  CHECK(run.checkpoints == std::vector<int64_t>{stopped});
+  CHECK(run.end.stopped_at_step == stopped);
+}
+
 TEST_CASE("a wish to finish of a job without checkpoints is passed over with a warning") {
   TrainingSpec spec = TwelveSteps("");
   const Run run =
