@@ -57,6 +57,13 @@ absl::StatusOr<CheckpointManifest> ReadComplete(const std::string& directory, Ve
   return manifest;
 }
 
+// Whether what came of reading a checkpoint says that it is whole or that it is not. Otherwise it could not be looked at: its
+// disk or server fails, files or memory have run out, it may not be read.
+bool IsKnown(const absl::Status& read) {
+  return read.ok() || absl::IsNotFound(read) || absl::IsDataLoss(read) || absl::IsFailedPrecondition(read) ||
+         absl::IsInvalidArgument(read);
+}
+
 absl::Status RemovePartialFiles(const std::string& directory) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory));
   for (const std::string& name : names) {
@@ -187,7 +194,7 @@ absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verif
       break;
     }
     // A file server that is away for a moment is no reason to go back to an earlier one.
-    if (absl::IsUnavailable(manifest.status())) return manifest.status();
+    if (!IsKnown(manifest.status())) return manifest.status();
     search.skipped.push_back({directory, manifest.status()});
   }
   return search;
@@ -202,7 +209,7 @@ absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string&
   for (const auto& [step, directory] : checkpoints) {
     if (step > newest_step) continue;
     const absl::Status read = ReadComplete(directory, Verification::kSizes).status();
-    if (absl::IsUnavailable(read)) continue;  // it may be whole
+    if (!IsKnown(read)) continue;  // it may be whole
     if (read.ok() && complete < keep) {
       ++complete;
     } else if (complete > 0) {

@@ -61,8 +61,8 @@ struct CheckpointSearch {
 // (FailedPrecondition); one that does not say its run is taken for the run's own only if the owner file says
 // that the folder is. What is in `without`, directories, is passed over and not listed. A root that does not
 // exist holds no checkpoint. Other names under `root` are ignored. Errors: the code of FileError if `root`
-// cannot be listed; Unavailable, the disk or server of one that would be the latest fails, so that it is not known
-// whether it is complete.
+// cannot be listed, or one that would be the latest cannot be looked at now (Unavailable, ResourceExhausted,
+// PermissionDenied), so that it is not known whether it is complete.
 absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root,
                                                   Verification verification = Verification::kChecksums,
                                                   int64_t highest_step = std::numeric_limits<int64_t>::max(),
@@ -78,7 +78,7 @@ absl::StatusOr<bool> IsOfRun(const CheckpointManifest& manifest, const std::stri
 // highest steps, and the incomplete ones of a lower step than the latest complete one. Complete is by sizes
 // here, so with keep >= 2 there is one to go back to if the newest turns out damaged. Those of higher steps are
 // left, and do not count: they may be being written, or be of a run that went on from an earlier step
-// because they are damaged. So are those that cannot be looked at now (Unavailable), which may be whole. Returns
+// because they are damaged. So are those that cannot be looked at now, which may be whole. Returns
 // the removed directories, lowest step first.
 //
 // Errors: InvalidArgument, keep < 1; Aborted, `own` is given and the folder is not its own any more

@@ -429,22 +429,48 @@ TEST_CASE("what was just committed is kept, whatever lies there of higher steps"
   CHECK(Search(root.path()).latest->step == 110);
 }
 
+// Reads what all may read, while it lives.
+class OfNobodySpecial {
+ public:
+  OfNobodySpecial() {
+    if (was_root_) REQUIRE(seteuid(54321) == 0);
+  }
+  ~OfNobodySpecial() {
+    if (was_root_) CHECK(seteuid(0) == 0);
+  }
+
+ private:
+  const bool was_root_ = geteuid() == 0;
+};
+
 TEST_CASE("a checkpoint that cannot be looked at is neither passed over for an earlier one nor removed") {
   const TemporaryDirectory root;
   for (const int64_t step : {10, 20, 30}) WriteCheckpoint(root.path(), step);
-  // As with a file server that is away: opening it fails for a reason that says nothing of what is there.
   const std::string manifest = root.File("step-00000020/manifest.json");
-  std::filesystem::remove(manifest);
-  std::filesystem::create_symlink("manifest.json", manifest);
-  REQUIRE(absl::IsUnavailable(ReadManifest(CheckpointDirectory(root.path(), 20)).status()));
+  absl::StatusCode code = absl::StatusCode::kUnavailable;
+  SECTION(
+      "as with a file server that is away: opening it fails for a reason that says nothing of what is "
+      "there") {
+    std::filesystem::remove(manifest);
+    std::filesystem::create_symlink("manifest.json", manifest);
+  }
+  SECTION("it may not be read") {
+    code = absl::StatusCode::kPermissionDenied;
+    std::filesystem::permissions(manifest, std::filesystem::perms::none);
+  }
+  std::filesystem::permissions(root.path(), std::filesystem::perms::all);
+  for (const int64_t step : {10, 20, 30})
+    std::filesystem::permissions(CheckpointDirectory(root.path(), step), std::filesystem::perms::all);
+  const OfNobodySpecial reader;
+  REQUIRE(ReadManifest(CheckpointDirectory(root.path(), 20)).status().code() == code);
+  CHECK(Search(root.path()).latest->step == 30);
+  const absl::Status at_20 = LatestCheckpoint(root.path(), Verification::kSizes, 20).status();
+  CHECK(at_20.code() == code);
+  CHECK_THAT(std::string(at_20.message()), Contains(manifest));
   const auto removed = RemoveOldCheckpoints(root.path(), 1, 30);
   REQUIRE(removed.ok());
   CHECK(*removed == std::vector<std::string>{CheckpointDirectory(root.path(), 10)});
   CHECK(std::filesystem::exists(CheckpointDirectory(root.path(), 20)));
-  CHECK(Search(root.path()).latest->step == 30);
-  const absl::Status at_20 = LatestCheckpoint(root.path(), Verification::kSizes, 20).status();
-  CHECK(absl::IsUnavailable(at_20));
-  CHECK_THAT(std::string(at_20.message()), Contains(manifest));
 }
 
 TEST_CASE("nothing is removed while no checkpoint is complete") {
