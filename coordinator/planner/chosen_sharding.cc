@@ -86,7 +86,7 @@ class Sharding {
   }
 
   // What was proven of plans that share nothing holds of all where none of several routes could be faster if all devices together
-  // updated whatever one of them holds, half of what sums take hid behind forwards, and memory were enough for what sharing leaves of it,
+  // updated whatever one of them holds, sums were scattered as fast as any ring can and gathers hid behind forwards, and memory were enough for what sharing leaves of it,
   // in buffers of any size.
   void Bound() {
     if (chosen_.lower_bound_seconds <= 0 || problem_.devices.size() < 2 ||
@@ -94,7 +94,7 @@ class Sharding {
       return;
     PlanningProblem relaxed = problem_;
     relaxed.constraints.saves_memory = false;
-    relaxed.charged_part_of_sums /= 2;
+    relaxed.charges_least_scatters = true;
     const Bytes shared = (4 * SizeOf(Dtype::kF32)) * ModelElements(problem_.shape.model);
     for (DeviceCost& device : relaxed.devices) {
       device.norm_seconds_per_parameter = OfAllTogether(&DeviceCost::norm_seconds_per_parameter);

@@ -203,6 +203,13 @@ TEST_CASE("an explanation says how gradients are summed, by choice or by force")
   REQUIRE(forced.ok());
   CHECK_THAT(forced->reductions, Catch::Contains("in bf16") && Catch::Contains("goes by tree") &&
                                      Catch::Contains("because the job forces that; ring would take"));
+  // What is shared goes around a ring, whatever is forced.
+  plan.shards_optimizer = true;
+  const auto shared = ExplainPlan(problem, plan);
+  REQUIRE(shared.ok());
+  CHECK_THAT(shared->reductions, Catch::Contains("goes by a ring, scattered in ") &&
+                                     Catch::Contains("; whole, it would take ") &&
+                                     Catch::Contains(" by tree"));
 }
 
 TEST_CASE(

@@ -106,17 +106,33 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
     devices.push_back(device_of_rank[rank]);
     names.push_back(problem.devices[devices.back()].name);
   }
+  const std::vector<GradientSlice> slices = SlicesOf(plan, largest.holders.front(), problem.shape.model);
+  const GradientSlice& slice = *std::find_if(slices.begin(), slices.end(), [&](const GradientSlice& one) {
+    return one.holders == largest.holders && one.elements == largest.elements;
+  });
+  const bool on_hosts = std::any_of(slices.begin(), slices.end(), [&](const GradientSlice& one) {
+    return one.holders == largest.holders && one.elements == largest.elements && sums_at_once.OnHosts(one);
+  });
+  const bool is_by_library = LibrarySumsOf(problem, devices, GroupUse::kGradients, on_hosts) != nullptr;
   const double bytes = problem.wire_bytes_per_element * static_cast<double>(largest.elements);
   const std::string text = absl::StrCat(
       "the largest sum of gradients, ", FormatBytes({static_cast<int64_t>(bytes)}),
       problem.wire_bytes_per_element == 2 ? " in bf16" : "", " over ",
       names.size() <= 4 ? absl::StrJoin(names, ", ") : absl::StrCat(names.size(), " devices"), ", goes by ");
-  const std::vector<GradientSlice> slices = SlicesOf(plan, largest.holders.front(), problem.shape.model);
-  const bool on_hosts = std::any_of(slices.begin(), slices.end(), [&](const GradientSlice& slice) {
-    return slice.holders == largest.holders && slice.elements == largest.elements &&
-           sums_at_once.OnHosts(slice);
-  });
-  if (LibrarySumsOf(problem, devices, GroupUse::kGradients, on_hosts) != nullptr) {
+  if (!slice.shares.empty()) {
+    const SharedSlice shared{devices, slice.shares, slice.elements, at_once, on_hosts};
+    const CollectiveChoice whole = reductions.Choose(devices, slice.elements, at_once);
+    return absl::StrCat(
+        text, is_by_library ? problem.devices[devices.front()].group_library : "a ring", ", scattered in ",
+        FormatSeconds(reductions.SharedSeconds(shared, SumPart::kScattered)),
+        " and its parameters gathered in ",
+        FormatSeconds(reductions.SharedSeconds(shared, SumPart::kGathered)), ", as ",
+        is_by_library ? "was measured of its sums" : "its holders share the optimizer's state",
+        is_by_library ? ""
+                      : absl::StrCat("; whole, it would take ", FormatSeconds(whole.predicted_seconds),
+                                     " by ", NameOf(whole.algorithm)));
+  }
+  if (is_by_library) {
     const double seconds =
         reductions.Seconds(reductions.GroupOf(devices, at_once, on_hosts), largest.elements);
     return absl::StrCat(text, problem.devices[devices.front()].group_library, " in ", FormatSeconds(seconds),

@@ -49,10 +49,13 @@ class PairsInUse {
     }
     const absl::StatusOr<std::vector<ReductionChoice>> reductions = ReductionsOf(problem_, plan_);
     if (!reductions.ok()) return;
+    // What is gathered, half of what is sent, is f32.
+    const double bytes_per_element = plan_.shards_optimizer
+                                         ? (problem_.wire_bytes_per_element + kGatheredBytesPerElement) / 2
+                                         : problem_.wire_bytes_per_element;
     for (const auto& [sum, times] : sums) {
       const auto& [holders, elements] = sum;
-      AddSum(holders, elements, ChoiceFor(*reductions, holders, elements), problem_.wire_bytes_per_element,
-             times);
+      AddSum(holders, elements, ChoiceFor(*reductions, holders, elements), bytes_per_element, times);
     }
   }
 

@@ -4,7 +4,8 @@
 
 namespace medley {
 
-ReductionFloor::ReductionFloor(const PlanningProblem& problem) : charged_part_(problem.charged_part_of_sums) {
+ReductionFloor::ReductionFloor(const PlanningProblem& problem)
+    : charged_part_(problem.charges_least_scatters ? 0.5 : 1) {
   const size_t n = problem.devices.size();
   most_messages_ = 2.0 * static_cast<double>(n);
   rises_.assign(n, std::vector<LinkRise>(n));

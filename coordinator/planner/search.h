@@ -85,8 +85,9 @@ class Search {
     // pass; nor is the optimizer's state shared or do layers live in host memory, for how units save memory is then
     // no matter of a route alone.
     bool bounded_alone = true;
-    double tied_seconds = 0;     // of reducing the tied embedding, at least
-    double scalars_seconds = 0;  // of reducing the scalars
+    double tied_seconds = 0;         // of reducing the tied embedding, at least
+    double shared_tied_seconds = 0;  // the same where the optimizer's state is shared in any parts
+    double scalars_seconds = 0;      // of reducing the scalars
     double bound_seconds = 0;
 
     double fixed_seconds() const { return tied_seconds + scalars_seconds; }  // after every route's bound

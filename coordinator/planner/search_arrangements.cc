@@ -178,6 +178,8 @@ Search::Arrangement Search::Arrange(const Lists& lists) {
   arrangement.scalars_seconds = ReduceScalarsSeconds(problem_, all);
   arrangement.tied_seconds = LeastTiedReductionSeconds(
       tables_, tied, tied.size() > lists.size() ? TiedHolders::kTheirOwn : TiedHolders::kOfFirstBlockToo);
+  // What either half of a ring takes at least, twice, is what any sum does.
+  arrangement.shared_tied_seconds = LeastTiedReductionSeconds(tables_, tied, TiedHolders::kOfFirstBlockToo);
   return arrangement;
 }
 
@@ -326,6 +328,7 @@ void Search::AddOfSizes(const Lists& lists, Arrangement arrangement, std::vector
     if (!space_.saving.shards_optimizer || !CanShardOptimizer(lists)) continue;
     Arrangement sharded = arrangement;
     sharded.shards_optimizer = true;
+    sharded.tied_seconds = arrangement.shared_tied_seconds;
     sharded.bounded_alone = false;
     if (told_apart) AddArrangement(sharded, found);
     if (space_.saving.homes_layers) AddWithHomes(sharded, found);

@@ -103,7 +103,7 @@ PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>
                          .constraints = problem.constraints,
                          .forced_all_reduce = problem.forced_all_reduce,
                          .wire_bytes_per_element = problem.wire_bytes_per_element,
-                         .charged_part_of_sums = problem.charged_part_of_sums,
+                         .charges_least_scatters = problem.charges_least_scatters,
                          .device_memory = problem.device_memory,
                          .message_protection = problem.message_protection};
   for (const int d : devices) result.devices.push_back(problem.devices[d]);

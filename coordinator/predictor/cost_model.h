@@ -108,6 +108,9 @@ struct PlanConstraints {
   }
 };
 
+// Parameters are gathered as f32, whatever gradients travel as.
+inline constexpr double kGatheredBytesPerElement = 4;
+
 struct PlanningProblem {
   TrainingShape shape;
   Precision precision = Precision::kF32;
@@ -121,9 +124,9 @@ struct PlanningProblem {
   // How gradients are summed, if not by what the links predict to be fastest, and as what they travel.
   std::optional<CollectiveAlgorithm> forced_all_reduce;
   double wire_bytes_per_element = 4;  // 2: bf16
-  // Such a part of the time that sums of gradients take is charged: all, but where a bound is asked for that holds of plans whose other
-  // half of it hides behind first forwards.
-  double charged_part_of_sums = 1;
+  // Sums of gradients are charged what scattering them around a ring takes at least, where a bound is asked for that holds of plans that
+  // share the optimizer's state in any parts, and whose gathers hide behind first forwards.
+  bool charges_least_scatters = false;
   // How the job has memory of devices sent.
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
   // Of messages between hosts; `links` were measured with it.

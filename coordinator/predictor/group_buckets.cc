@@ -44,11 +44,11 @@ class HoldersSum {
   double all_weights() const { return all_weights_; }
 
   // A part for each rank of the units with the most; of others a rank has several, one after another.
-  double Seconds(int64_t elements, bool shards_optimizer) const {
+  double Seconds(int64_t elements, SumPart part) const {
     if (members_ < 2) return 0;
     int64_t of_part = elements / finest_;
-    if (shards_optimizer) of_part = ElementsAsEven(of_part, members_, least_weight_ / all_weights_);
-    return sums_->Seconds(of_part) * (static_cast<double>(finest_) / least_degree_);
+    if (part != SumPart::kWhole) of_part = ElementsAsEven(of_part, members_, least_weight_ / all_weights_);
+    return sums_->Seconds(of_part, part) * (static_cast<double>(finest_) / least_degree_);
   }
 
  private:
@@ -88,7 +88,9 @@ std::vector<GroupBucket> BucketsOf(const ModelConfig& model, bool shards_optimiz
             GroupBucket{holders, sum.members(), sum.all_weights(), first_of_bucket, end_of_bucket});
         for (SegmentId s = first_of_bucket; s < end_of_bucket; ++s)
           bucket.elements += SegmentElements(model, s);
-        bucket.sum_seconds = sum.Seconds(bucket.elements, shards_optimizer);
+        bucket.sum_seconds =
+            sum.Seconds(bucket.elements, shards_optimizer ? SumPart::kScattered : SumPart::kWhole);
+        if (shards_optimizer) bucket.gather_seconds = sum.Seconds(bucket.elements, SumPart::kGathered);
       }
     }
   }

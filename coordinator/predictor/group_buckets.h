@@ -16,7 +16,8 @@ struct GroupBucket {
   double all_weights = 0;    // of these units
   SegmentId first_segment = 0, end_segment = 0;
   int64_t elements = 0;
-  double sum_seconds = 0;  // by itself
+  double sum_seconds = 0;     // by itself; scattered, where the optimizer's state is shared
+  double gather_seconds = 0;  // of its parameters, there
 };
 
 // All gradients of the model, in the order of their sums: runs of segments that the same groups hold (HolderRunsOf), cut into buckets

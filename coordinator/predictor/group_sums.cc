@@ -52,6 +52,15 @@ double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> a
   return entry->second;
 }
 
+double SumSample::SharedSeconds(int64_t elements, SumPart part) {
+  return reductions_->SharedSeconds({.devices = all_,
+                                     .shares = std::vector<double>(all_.size(), 1),
+                                     .elements = elements,
+                                     .at_once = at_once_,
+                                     .on_hosts = true},
+                                    part);
+}
+
 CollectiveChoice SumSample::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const {
   return reductions_->Choose(all_, elements, at_once_, algorithm ? algorithm : problem_.forced_all_reduce);
 }
@@ -80,13 +89,16 @@ SumSample& SumSamples::Of(const std::vector<int>& devices, int most, int at_once
   return *sample;
 }
 
-double GroupSums::Ring::Seconds(double elements) const {
+double GroupSums::Ring::Seconds(double elements, SumPart part) const {
   const int told = sample->members();
-  const auto whole = [](double count) { return std::max<int64_t>(1, std::llround(count)); };
-  if (told == members) return sample->Seconds(whole(elements), CollectiveAlgorithm::kRing);
+  const auto of_sample = [&](double count) {
+    const int64_t whole = std::max<int64_t>(1, std::llround(count));
+    return part == SumPart::kWhole ? sample->Seconds(whole, CollectiveAlgorithm::kRing)
+                                   : sample->SharedSeconds(whole, part);
+  };
+  if (told == members) return of_sample(elements);
   // As many rounds more, with messages of the same size.
-  return (members - 1.0) / (told - 1.0) *
-         sample->Seconds(whole(elements * told / members), CollectiveAlgorithm::kRing);
+  return (members - 1.0) / (told - 1.0) * of_sample(elements * told / members);
 }
 
 GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exact, int at_once,
@@ -208,25 +220,32 @@ GroupSums::Nest GroupSums::NestAlong(std::vector<Boundary> boundaries, bool from
   return nest;
 }
 
-double GroupSums::Seconds(int64_t elements) {
+double GroupSums::Seconds(int64_t elements, SumPart part) {
   if (devices_.size() < 2 || elements == 0) return 0;
-  if (members() <= kMostTold) return SecondsOf(elements);
+  if (members() <= kMostTold) return SecondsOf(elements, part);
   const double step = std::floor(kSizesOfOctave * std::log2(static_cast<double>(elements)));
   const auto size = [](double at) { return static_cast<int64_t>(std::exp2(at / kSizesOfOctave)); };
   const int64_t below = size(step), above = std::max(below + 1, size(step + 1));
-  const double part = static_cast<double>(elements - below) / static_cast<double>(above - below);
-  return SecondsOf(below) + part * (SecondsOf(above) - SecondsOf(below));
+  const double above_part = static_cast<double>(elements - below) / static_cast<double>(above - below);
+  return SecondsOf(below, part) + above_part * (SecondsOf(above, part) - SecondsOf(below, part));
 }
 
-double GroupSums::SecondsOf(int64_t elements) {
+double GroupSums::SecondsOf(int64_t elements, SumPart part) {
   if (devices_.size() < 2 || elements == 0) return 0;
   if (by_library_ != nullptr) {
-    return problem_.charged_part_of_sums *
+    return (part == SumPart::kWhole ? 1 : 0.5) *
            MeasuredSumSeconds(*by_library_, members(),
                               problem_.wire_bytes_per_element * static_cast<double>(elements));
   }
-  const auto [entry, inserted] = seconds_.try_emplace(elements, 0);
-  if (inserted) entry->second = FastestWay(elements, problem_.forced_all_reduce).seconds;
+  const auto [entry, inserted] = seconds_.try_emplace({elements, part}, 0);
+  if (!inserted) return entry->second;
+  if (part == SumPart::kWhole) {
+    entry->second = FastestWay(elements, problem_.forced_all_reduce).seconds;
+  } else if (exact_ != nullptr) {
+    entry->second = exact_->SharedSeconds(elements, part);
+  } else {
+    entry->second = ring_.Seconds(static_cast<double>(elements), part);
+  }
   return entry->second;
 }
 

@@ -9,6 +9,7 @@
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
+#include "runtime/ir/collective/collective_time.h"
 
 namespace medley {
 
@@ -24,6 +25,8 @@ class SumSample {
   int members() const { return static_cast<int>(all_.size()); }
   // Over the links, by that algorithm; none: by the one that is chosen, or the problem's forced one.
   double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  // To scatter or to gather it in even parts (Reductions::SharedSeconds).
+  double SharedSeconds(int64_t elements, SumPart part);
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const;
   const std::vector<int>& devices() const { return devices_; }
   std::vector<Boundary> Boundaries() const;
@@ -63,7 +66,8 @@ constexpr int kMostSummed = 16;
 // Of more than `most_exact` members, or of some dozens more where hosts have several, nothing is run through message by
 // message. A ring's rounds are those of a ring over some of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
 // levels: within hosts or what the links show to be together, then over one member of each, and so on, as
-// HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a rack or a site by one way.
+// HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a rack or a site by one way. What is scattered or
+// gathered goes around a ring in even parts (Reductions::SharedSeconds).
 class GroupSums {
  public:
   // `samples` must outlive it; `devices`: of its problem. `at_once`: so many such sums share the cards of their hosts
@@ -72,9 +76,9 @@ class GroupSums {
             bool on_hosts = false);
 
   // To sum a vector of so many elements; of many members, between those of the next smaller and larger sizes that it is worked out for.
-  double Seconds(int64_t elements);
+  double Seconds(int64_t elements, SumPart part = SumPart::kWhole);
   // Likewise, worked out for just so many.
-  double SecondsOf(int64_t elements);
+  double SecondsOf(int64_t elements, SumPart part = SumPart::kWhole);
   // How they sum it, as they are numbered here: by the algorithm that is the fastest, or the one that is asked for. Along a
   // ring members follow each other by what their links show of the groups that they are in, and by hosts.
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
@@ -85,7 +89,7 @@ class GroupSums {
   struct Ring {
     SumSample* sample = nullptr;
     int members = 0;
-    double Seconds(double elements) const;
+    double Seconds(double elements, SumPart part = SumPart::kWhole) const;
   };
   struct Level {
     std::vector<Ring> rings;  // one of each make-up
@@ -134,7 +138,7 @@ class GroupSums {
   std::vector<SumSample*> hosts_;
   std::unique_ptr<GroupSums> between_;
   std::vector<Nest> nests_;
-  std::map<int64_t, double> seconds_;
+  std::map<std::pair<int64_t, SumPart>, double> seconds_;
 };
 
 }  // namespace medley

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
-#include "runtime/ir/collective/ring_schedule.h"
 #include "runtime/ir/link/all_reduce_times.h"
+#include "runtime/ir/link/link_rise.h"
 #include "runtime/ir/plan/alike_ranks.h"
 #include "runtime/ir/program/program.h"
 
@@ -103,6 +105,23 @@ std::vector<int> Reductions::Canonical(const std::vector<int>& devices) const {
   return sorted;
 }
 
+SharedSlice Reductions::Canonical(const SharedSlice& slice) const {
+  std::vector<size_t> places(slice.devices.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
+    const auto rank = [&](size_t place) {
+      return std::tuple(classes_[slice.devices[place]], slice.shares[place], slice.devices[place]);
+    };
+    return rank(a) < rank(b);
+  });
+  SharedSlice canonical = slice;
+  for (size_t i = 0; i < places.size(); ++i) {
+    canonical.devices[i] = slice.devices[places[i]];
+    canonical.shares[i] = slice.shares[places[i]];
+  }
+  return canonical;
+}
+
 CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices, int at_once) const {
   CollectiveProblem problem;
   problem.members = static_cast<int>(devices.size());
@@ -176,7 +195,70 @@ int Reductions::GroupOf(const std::vector<int>& devices, int at_once, bool on_ho
 }
 
 double Reductions::Seconds(int group, int64_t elements) {
-  return problem_.charged_part_of_sums * WholeSeconds(group, elements);
+  if (!problem_.charges_least_scatters) return WholeSeconds(group, elements);
+  if (groups_[group].sums_by_library != nullptr || groups_[group].many != nullptr)
+    return WholeSeconds(group, elements) / 2;
+  const auto [entry, inserted] = groups_[group].seconds_by_elements.try_emplace(elements, 0);
+  if (inserted) entry->second = LeastScatterSeconds(group, elements);
+  return entry->second;
+}
+
+// The n members of a ring have an edge each, and each carries all of the vector but one member's slice, so that together they carry n - 1
+// vectors. The slower of an edge's ends bounds it: of two edges the slowest member, of one more each of the others but the fastest.
+double Reductions::LeastScatterSeconds(int group, int64_t elements) const {
+  const CollectiveProblem& problem = groups_[group].problem;
+  const int n = problem.members;
+  if (n < 2 || elements == 0) return 0;
+  double least_latency_seconds = std::numeric_limits<double>::infinity();
+  LinkRise of_all;
+  std::vector<double> bytes_per_second;
+  for (int member = 0; member < n; ++member) {
+    LinkRise rise;
+    for (int other = 0; other < n; ++other) {
+      if (other == member) continue;
+      for (const LinkCost* const link : {problem.Link(member, other), problem.Link(other, member)}) {
+        rise.Cover(*link);
+        least_latency_seconds = std::min(
+            {least_latency_seconds, link->transfer.LatencySeconds(), link->exchange.LatencySeconds()});
+      }
+    }
+    of_all.Cover(rise);
+    bytes_per_second.push_back(rise.bytes_per_second);
+  }
+  std::sort(bytes_per_second.begin(), bytes_per_second.end());
+  bytes_per_second.back() = bytes_per_second.front();
+  const double bytes =
+                   problem.wire_bytes_per_element * static_cast<double>(elements) - n * of_all.level_bytes,
+               together = std::accumulate(bytes_per_second.begin(), bytes_per_second.end(), 0.0);
+  return least_latency_seconds + (bytes > 0 && together > 0 ? (n - 1) * bytes / together : 0);
+}
+
+double Reductions::SharedSeconds(const SharedSlice& slice, SumPart part) {
+  const int members = static_cast<int>(slice.devices.size());
+  if (members < 2) return 0;
+  const int number = GroupOf(slice.devices, slice.at_once, slice.on_hosts);
+  Group& group = groups_[number];
+  if (group.sums_by_library != nullptr || group.many != nullptr) {
+    const double all = std::accumulate(slice.shares.begin(), slice.shares.end(), 0.0),
+                 least = *std::min_element(slice.shares.begin(), slice.shares.end()) / all;
+    const int64_t even = ElementsAsEven(slice.elements, members, least);
+    return group.many != nullptr ? group.many->SecondsOf(even, part) : WholeSeconds(number, even) / 2;
+  }
+  const SharedSlice canonical = Canonical(slice);
+  const auto [entry, inserted] =
+      group.shared_seconds.try_emplace({canonical.elements, canonical.shares}, SharedTimes{});
+  if (inserted) {
+    CollectiveProblem& problem = group.problem;
+    problem.elements = canonical.elements;
+    chosen_members_ += members;
+    const GroupShape shape{.order = ChooseSharedRing(problem, canonical.shares).shape.order,
+                           .shares = canonical.shares};
+    entry->second.scatter_seconds = RingSeconds(problem, shape, SumPart::kScattered);
+    CollectiveProblem gathering = problem;
+    gathering.wire_bytes_per_element = kGatheredBytesPerElement;
+    entry->second.gather_seconds = RingSeconds(gathering, shape, SumPart::kGathered);
+  }
+  return part == SumPart::kScattered ? entry->second.scatter_seconds : entry->second.gather_seconds;
 }
 
 double Reductions::WholeSeconds(int group, int64_t elements) {
@@ -229,11 +311,10 @@ double Reductions::HalfRingSeconds(int group, ExchangeKind half, Bytes bytes) {
     CollectiveProblem problem = groups_[group].problem;
     problem.elements = bytes.value;
     problem.wire_bytes_per_element = 1;
-    const auto ring = half == ExchangeKind::kGather ? RingAllGather : RingReduceScatter;
+    const SumPart part = half == ExchangeKind::kGather ? SumPart::kGathered : SumPart::kScattered;
     const double all = static_cast<double>(bytes.value),
                  back = half == ExchangeKind::kGather ? all : all / problem.members;
-    entry->second = CollectiveSeconds(problem, ring(problem.members, problem.elements, {}, /*only=*/{})) +
-                    CopySeconds(group, all, back);
+    entry->second = RingSeconds(problem, {}, part) + CopySeconds(group, all, back);
   }
   return entry->second;
 }
@@ -251,6 +332,20 @@ CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t ele
     return Renumbered(sums.Choose(elements, algorithm), canonical, devices);
   }
   return ChooseFor(devices, elements, problem_.wire_bytes_per_element, at_once, algorithm);
+}
+
+CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
+  const SharedSlice canonical = Canonical(slice);
+  if (slice.devices.size() > kMostChosenFor) {
+    GroupSums sums(samples_, canonical.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
+    CollectiveChoice choice = sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
+    choice.predicted_seconds = sums.SecondsOf(slice.elements, SumPart::kScattered) +
+                               sums.SecondsOf(slice.elements, SumPart::kGathered);
+    return Renumbered(std::move(choice), canonical.devices, slice.devices);
+  }
+  CollectiveProblem problem = ProblemOf(canonical.devices, slice.at_once);
+  problem.elements = slice.elements;
+  return Renumbered(ChooseSharedRing(problem, canonical.shares), canonical.devices, slice.devices);
 }
 
 bool Reductions::Nests(const std::vector<int>& devices) const {
@@ -360,8 +455,11 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
       if (slice.holders.size() < 2 || !seen.emplace(slice.holders, slice.elements).second) continue;
       std::vector<int> holders;
       for (const Rank holder : slice.holders) holders.push_back(devices[holder]);
+      const int beside = at_once.Over(slice.holders);
       reductions.push_back({slice.holders, slice.elements,
-                            choosing.Choose(holders, slice.elements, at_once.Over(slice.holders))});
+                            slice.shares.empty()
+                                ? choosing.Choose(holders, slice.elements, beside)
+                                : choosing.ChooseShared({holders, slice.shares, slice.elements, beside})});
     }
   }
   return reductions;

@@ -15,12 +15,22 @@
 #include "runtime/base/dtype.h"
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
+#include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/gradient_slices.h"
 #include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
+
+// A slice of gradients whose holders share the optimizer's state: they scatter it around a ring, and gather its parameters.
+struct SharedSlice {
+  std::vector<int> devices;    // indices into PlanningProblem::devices, in any order
+  std::vector<double> shares;  // of each of them (GradientSlice::shares)
+  int64_t elements = 0;
+  int at_once = 1;  // Reductions::GroupOf, as the next
+  bool on_hosts = false;
+};
 
 // How the gradients of a problem's plans are summed, and what the ranks of a unit sum and give each other
 // within a pass, and how long that takes: what ChooseAllReduce says for
@@ -31,7 +41,8 @@ namespace medley {
 // The ranks of a unit exchange by a library of their devices where they would choose it themselves (ChooseGroupWay),
 // each device being taken for another one than the others. A library takes what was measured of it (LibrarySumsOf), of
 // which scattering and gathering are half; where nothing was, it is taken to be as fast as the measured links. So do
-// sums of gradients that go by it. Through the host what is exchanged is copied from and to memory that is a device's
+// sums of gradients that go by it. Slices that are shared go around a ring (ChooseSharedRing), whatever is forced, and gathers of
+// parameters travel as f32, whatever gradients do, as the workers have it. Through the host what is exchanged is copied from and to memory that is a device's
 // own, at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
 //
 // Of more than kMostChosenFor devices, sums are those of GroupSums, for which nobody looks at each pair of them.
@@ -52,8 +63,10 @@ class Reductions {
   // on the same hosts (SumsAtOnce) and share their network cards. `on_hosts`: gradients are summed there, whatever
   // library there is: units of several devices that hold them exchange by it within passes, or they are of layers that live elsewhere.
   int GroupOf(const std::vector<int>& devices, int at_once = 1, bool on_hosts = false);
-  // To sum a vector of gradients of `elements` over a group, all being ready, as far as the problem charges it. 0 for a single device.
+  // To sum a vector of gradients of `elements` over a group, all being ready, as the problem charges it. 0 for a single device.
   double Seconds(int group, int64_t elements);
+  // To scatter or to gather it.
+  double SharedSeconds(const SharedSlice& slice, SumPart part);
   // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
   // them.
   double ExchangeSeconds(int group, int64_t elements, Dtype dtype);
@@ -81,6 +94,8 @@ class Reductions {
   CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements, int at_once = 1) const {
     return Choose(devices, elements, at_once, problem_.forced_all_reduce);
   }
+  // The ring of a shared slice; members are places in its devices.
+  CollectiveChoice ChooseShared(const SharedSlice& slice) const;
   // As ExchangeSeconds has it.
   CollectiveChoice ChooseExchange(const std::vector<int>& devices, int64_t elements, Dtype dtype) const;
 
@@ -92,6 +107,9 @@ class Reductions {
   struct Copies {
     double store_seconds_per_byte = 0, fetch_seconds_per_byte = 0;
   };
+  struct SharedTimes {
+    double scatter_seconds = 0, gather_seconds = 0;
+  };
   struct Group {
     int members = 0;
     std::unique_ptr<GroupSums> many;  // null: the sums are of `problem`
@@ -102,9 +120,12 @@ class Reductions {
     const std::vector<AllReduceTimes>*exchanges_by_library = nullptr, *sums_by_library = nullptr;
     std::unordered_map<int64_t, double> seconds_by_elements;
     std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
-    std::map<std::pair<ExchangeKind, int64_t>, double> half_ring_seconds;  // by bytes
+    std::map<std::pair<ExchangeKind, int64_t>, double> half_ring_seconds;           // by bytes
+    std::map<std::pair<int64_t, std::vector<double>>, SharedTimes> shared_seconds;  // by elements and shares
   };
   double WholeSeconds(int group, int64_t elements);
+  // What a ring's scatter takes at least, in whatever order and by whatever shares.
+  double LeastScatterSeconds(int group, int64_t elements) const;
   // Of a ring's first half, which scatters, or its second one, which gathers.
   double HalfRingSeconds(int group, ExchangeKind half, Bytes bytes);
   void FindHosts();
@@ -113,6 +134,8 @@ class Reductions {
   bool Shows(const std::vector<int>& host, const std::vector<std::vector<int>>& of_end) const;
   bool Interchangeable(int a, int b) const;
   std::vector<int> Canonical(const std::vector<int>& devices) const;
+  // Those of a class by their shares, which follow.
+  SharedSlice Canonical(const SharedSlice& slice) const;
   CollectiveProblem ProblemOf(const std::vector<int>& devices, int at_once) const;
   std::vector<Copies> CopiesOf(const std::vector<int>& devices) const;
   // Of the slowest device, to the host and from it.

@@ -219,6 +219,51 @@ TEST_CASE("slices of unlike sizes take as long as even ones of more elements, fo
   }
 }
 
+TEST_CASE("what a ring scatters takes no less than any can, in whatever order and parts", "[property]") {
+  int sharp = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    PlanningProblem problem = RandomLinks(random);
+    const std::vector<int> devices = RandomDevices(problem, random);
+    SharedSlice slice{.devices = devices, .elements = 1 + static_cast<int64_t>(random() % 10'000'000)};
+    for (size_t i = 0; i < devices.size(); ++i) slice.shares.push_back(static_cast<double>(random() % 4));
+    slice.shares[random() % devices.size()] = 1;
+    Reductions reductions(problem);
+    const double scatter_seconds = reductions.SharedSeconds(slice, SumPart::kScattered),
+                 gather_seconds = reductions.SharedSeconds(slice, SumPart::kGathered);
+    // Whatever number a device has in the group.
+    SharedSlice turned = slice;
+    std::reverse(turned.devices.begin(), turned.devices.end());
+    std::reverse(turned.shares.begin(), turned.shares.end());
+    CHECK(reductions.SharedSeconds(turned, SumPart::kScattered) == scatter_seconds);
+    CHECK(reductions.SharedSeconds(turned, SumPart::kGathered) == gather_seconds);
+    CHECK(reductions.ChooseShared(slice).predicted_seconds ==
+          Approx(scatter_seconds + gather_seconds).epsilon(1e-12));
+    problem.charges_least_scatters = true;
+    Reductions least(problem);
+    const double least_seconds = least.Seconds(least.GroupOf(devices), slice.elements);
+    CHECK(least_seconds <= scatter_seconds * (1 + 1e-12));
+    CHECK(least_seconds <= gather_seconds * (1 + 1e-12));
+    CollectiveProblem group{.members = static_cast<int>(devices.size()), .elements = slice.elements};
+    for (const int a : devices) {
+      for (const int b : devices) group.links.push_back(a == b ? nullptr : &problem.links.Between(a, b));
+    }
+    GroupShape shape{.order = OrderOf({}, group.members), .shares = slice.shares};
+    std::shuffle(shape.order.begin(), shape.order.end(), random);
+    CHECK(least_seconds <= RingSeconds(group, shape, SumPart::kScattered) * (1 + 1e-12));
+    if (least_seconds > 0.5 * scatter_seconds) ++sharp;
+  }
+  CHECK(sharp > 30);
+  // Of two that exchange alike it is half of a sum.
+  PlanningProblem two = Problem(2, [](int, int) { return Link(1e-3, 1e9); });
+  Reductions whole(two);
+  const double half_seconds = whole.Seconds(whole.GroupOf({0, 1}), 1000) / 2;
+  two.charges_least_scatters = true;
+  Reductions least(two);
+  CHECK(least.Seconds(least.GroupOf({0, 1}), 1000) == Approx(half_seconds).epsilon(1e-12));
+}
+
 TEST_CASE("devices that exchange otherwise within passes do not change places") {
   PlanningProblem problem = Problem(4, [](int, int) { return Link(1e-5, 1e9); });
   CHECK(Reductions(problem).ClassOf(3) == Reductions(problem).ClassOf(0));
@@ -309,9 +354,13 @@ TEST_CASE(
   CHECK(seconds() == 1e-3);
   Reductions exchanging(problem);
   CHECK(exchanging.ExchangeSeconds(exchanging.GroupOf(all), kElements, Dtype::kF32) == 1e-3);
-  problem.charged_part_of_sums = 0.5;
+  problem.charges_least_scatters = true;
   CHECK(seconds() == 0.5e-3);
-  problem.charged_part_of_sums = 1;
+  problem.charges_least_scatters = false;
+  Reductions shared(problem);
+  const std::vector<double> even(all.size(), 1);
+  for (const SumPart part : {SumPart::kScattered, SumPart::kGathered})
+    CHECK(shared.SharedSeconds({all, even, kElements}, part) == 0.5e-3);
   const double by_links = seconds(/*on_hosts=*/true);
   CHECK(by_links > 1e-3);
   // Of the links within hosts, of one of the ends; the first two devices still have what was measured.

@@ -45,7 +45,7 @@ class StepOfGroups {
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
       if (bucket->members < 2) continue;
       gathered.push_back(&*bucket);
-      gathers.push_back(SumOf(*bucket, bucket->sum_seconds / 2, 0));
+      gathers.push_back(SumOf(*bucket, kGatheredBytesPerElement / 2, bucket->gather_seconds, 0));
     }
     Run(gathers);
     std::vector<std::vector<double>> there_seconds(groups_.size());  // of each group, of the model's blocks
@@ -99,7 +99,8 @@ class StepOfGroups {
                                     groups_[g].CompleteSeconds(problem_.shape.model, bucket.first_segment));
       }
       if (bucket.members < 2) continue;
-      sums.push_back(SumOf(bucket, (shards_optimizer_ ? 0.5 : 1) * bucket.sum_seconds, complete_seconds));
+      sums.push_back(SumOf(bucket, (shards_optimizer_ ? 0.5 : 1) * problem_.wire_bytes_per_element,
+                           bucket.sum_seconds, complete_seconds));
     }
     Run(sums);
     for (const SumInTurn& sum : sums) {
@@ -119,11 +120,12 @@ class StepOfGroups {
         counted * static_cast<double>(bucket.elements / group.degree()) * group.norm_seconds_per_parameter;
   }
 
-  // A sum of a bucket, or a part of one.
-  SumInTurn SumOf(const GroupBucket& bucket, double work_seconds, double ready_seconds) const {
-    const double bytes = problem_.wire_bytes_per_element * static_cast<double>(bucket.elements);
+  // A sum of a bucket, or one of its halves, which sends half as many bytes.
+  SumInTurn SumOf(const GroupBucket& bucket, double bytes_per_element, double work_seconds,
+                  double ready_seconds) const {
     return {bucket.holders, ready_seconds, work_seconds,
-            places_.PartsOfSum(bucket.holders, bytes, bucket.sum_seconds)};
+            places_.PartsOfSum(bucket.holders, bytes_per_element * static_cast<double>(bucket.elements),
+                               work_seconds)};
   }
 
   void Run(std::vector<SumInTurn>& sums) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
@@ -214,29 +213,34 @@ int StepTasks::SliceTask(Rank rank, const Instruction& instruction) {
     if (is_new) graph_.Add();
     task = part->second;
   }
-  // A ring's first half scatters sums, its second half gathers.
-  const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
-  if (graph_.tasks[task].work_seconds == 0) CostSlice(slice, part, graph_.tasks[task]);
+  if (graph_.tasks[task].work_seconds == 0) CostSlice(slice, kind, graph_.tasks[task]);
   return task;
 }
 
-void StepTasks::CostSlice(const GradientSlice& slice, double part, Task& task) {
+void StepTasks::CostSlice(const GradientSlice& slice, InstructionKind kind, Task& task) {
   std::vector<int> devices, simulated;
   for (const Rank holder : slice.holders) {
     devices.push_back(devices_[holder]);
     if (IsSimulated(step_.stand_ins, holder)) simulated.push_back(devices.back());
   }
-  int64_t elements = slice.elements;
-  if (!slice.shares.empty()) {
-    const double all = std::accumulate(slice.shares.begin(), slice.shares.end(), 0.0);
-    elements = ElementsAsEven(elements, static_cast<int>(slice.shares.size()),
-                              *std::min_element(slice.shares.begin(), slice.shares.end()) / all);
+  const SharedSlice shared{.devices = devices,
+                           .shares = slice.shares,
+                           .elements = slice.elements,
+                           .at_once = sums_at_once_.Over(slice.holders),
+                           .on_hosts = sums_at_once_.OnHosts(slice)};
+  double bytes_per_element = problem_.wire_bytes_per_element;
+  if (kind == InstructionKind::kReduceGradients) {
+    const int group = reductions_.GroupOf(devices, shared.at_once, shared.on_hosts);
+    task.work_seconds = reductions_.Seconds(group, slice.elements);
+    if (problem_.charges_least_scatters) bytes_per_element /= 2;
+  } else {
+    // Either half of a ring sends half of what all of it does.
+    const bool gathers = kind == InstructionKind::kGatherParameters;
+    task.work_seconds = reductions_.SharedSeconds(shared, gathers ? SumPart::kGathered : SumPart::kScattered);
+    bytes_per_element = (gathers ? kGatheredBytesPerElement : bytes_per_element) / 2;
   }
-  const int group =
-      reductions_.GroupOf(devices, sums_at_once_.Over(slice.holders), sums_at_once_.OnHosts(slice));
-  task.work_seconds = part * reductions_.Seconds(group, elements);
   TakeThreads(task, simulated);
-  TakeWays(task, devices, part * problem_.wire_bytes_per_element * static_cast<double>(slice.elements));
+  TakeWays(task, devices, bytes_per_element * static_cast<double>(slice.elements));
 }
 
 int StepTasks::ScalarsTask() {

@@ -99,7 +99,7 @@ class StepTasks {
   // Of the ends of a message, of the holders of a slice, and of all.
   int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, bool forward);
   int SliceTask(Rank rank, const Instruction& instruction);
-  void CostSlice(const GradientSlice& slice, double part, Task& task);
+  void CostSlice(const GradientSlice& slice, InstructionKind kind, Task& task);
   int ScalarsTask();
   int JointTask(int64_t key);
   // Has a copy or sum of these devices take a thread of each that computes on cores.

@@ -182,7 +182,7 @@ void PlanJudge::CutIntoRanges() {
                    " kinds of routes, with up to ", MostRanges(ordered->plan), " ranges of blocks a unit");
 }
 
-// If it is predicted to be faster than the fastest. Half of the sums of replicas that share the optimizer's state hides behind
+// If it is predicted to be faster than the fastest. Replicas that share the optimizer's state gather behind
 // first forwards, so what fits without may be faster with it, too.
 double PlanJudge::Keep(Plan plan, std::string summary) {
   double seconds = PredictedSeconds(plan);

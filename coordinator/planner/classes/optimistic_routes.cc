@@ -26,7 +26,7 @@ PlanKind::PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass
       pricings_(PricingsOf(table_, most_stages)) {
   const SumFloor floor(problem, routes.least);
   if (!floor.knows() || pricings_.empty()) return;
-  const double part = shards_optimizer ? 0.5 : 1;  // the other half gathers
+  const double part = shards_optimizer ? 0.5 : 1;  // that is scattered at least, and gathered
   sum_seconds_ = pricings_.front().SumSeconds([&](const StageForm& stage) {
     return part * floor.Seconds(static_cast<double>(table_.Parameters(stage)),
                                 table_.kinds()[stage.kind].degree,

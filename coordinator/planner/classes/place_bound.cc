@@ -59,9 +59,9 @@ double PlaceBoundSeconds(const PlanningProblem& problem, double bound_seconds, d
     if (SizeOf(device.activations) < SizeOf(narrowest)) narrowest = device.activations;
   }
   // All of a vector over two places or more comes into one of them.
-  const double summed_seconds =
-      (1 - kRounding) * problem.charged_part_of_sums * problem.wire_bytes_per_element *
-      static_cast<double>(ModelElements(problem.shape.model)) / fastest_bytes_per_second;
+  const double summed_seconds = (1 - kRounding) * problem.wire_bytes_per_element *
+                                static_cast<double>(ModelElements(problem.shape.model)) /
+                                fastest_bytes_per_second;
   if (summed_seconds <= bound_seconds) return 0;
   // An activation leaves a place, and a gradient another one or the same.
   const double sequence_bytes = 2.0 * problem.shape.sequence * problem.shape.model.hidden *

@@ -23,7 +23,8 @@ class SumFloor {
   // Whether there is anything to be said.
   bool knows() const { return between_.part > 0 || within_.part > 0; }
   // Of sums of so many elements that a unit of `degree` devices holds, one after another: one of each segment at most, and
-  // of a part of it for each rank of the widest units. Scattering takes half of it, and gathering.
+  // of a part of it for each rank of the widest units. Scattering around a ring takes half of it at least, and so does gathering: of n
+  // holders on h hosts some host takes in (h - 1) / h of the vector, and some holder (n - 1) / n, whatever part each has.
   double Seconds(double elements, int degree, int segments) const;
 
  private:

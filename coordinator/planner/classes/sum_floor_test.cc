@@ -53,6 +53,9 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
                      least = at_once.Seconds(static_cast<double>(elements), 1, 1);
         CHECK(floor.Seconds(static_cast<double>(elements), 1, 1) <= seconds);
         CHECK(least <= seconds);
+        // Either half of a ring.
+        for (const SumPart part : {SumPart::kScattered, SumPart::kGathered})
+          CHECK(least / 2 <= sums.Seconds(elements, part));
         if (elements > 1'000'000 && least > 0.3 * seconds) ++sharp;
       }
     }

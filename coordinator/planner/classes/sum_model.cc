@@ -33,8 +33,12 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count, int 
   return sample;
 }
 
-// Of a sum: the first half of a ring follows backwards where the state is shared, the other one gathers parameters.
-double SummedPart(const StageTable& table) { return table.optimizer_share() < 1 ? 0.5 : 1; }
+bool SharesOptimizer(const StageTable& table) { return table.optimizer_share() < 1; }
+
+// What follows backwards.
+SumPart SummedPart(const StageTable& table) {
+  return SharesOptimizer(table) ? SumPart::kScattered : SumPart::kWhole;
+}
 
 // The tied embedding counts twice in routes of one stage: both ends of all longer routes are in its sum.
 int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
@@ -42,12 +46,12 @@ int64_t SummedParameters(const StageTable& table, const StageForm& stage) {
 }
 
 LinkModel SecondsByElements(AlikeRoutePredictor& predictor, const std::vector<DeviceClass>& classes,
-                            int replicas, int at_once, bool live_elsewhere) {
+                            int replicas, int at_once, bool live_elsewhere, SumPart part) {
   LinkModel model;
   GroupSums sums(predictor.samples(), Sample(classes, replicas, at_once), kMostSummed, at_once,
                  SumsOnHosts(at_once, live_elsewhere));
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8)
-    model.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
+    model.points.push_back({static_cast<double>(elements), sums.Seconds(elements, part)});
   return model;
 }
 
@@ -81,36 +85,44 @@ SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass
       of = of_homes_[false];
       break;
     }
-    of.by_elements = SecondsByElements(predictor, classes, replicas, least_degree_, live_elsewhere);
-    if (later_layer_ > 0)
-      of.without_later = SecondsByElements(predictor, others, replicas, least_degree_, live_elsewhere);
+    for (const SumPart part : {SumPart::kWhole, SumPart::kScattered, SumPart::kGathered}) {
+      const auto over = [&](const std::vector<DeviceClass>& some) {
+        return SecondsByElements(predictor, some, replicas, least_degree_, live_elsewhere, part);
+      };
+      OfPart& of_part = of[static_cast<size_t>(part)];
+      of_part.by_elements = over(classes);
+      if (later_layer_ > 0) of_part.without_later = over(others);
+    }
   }
 }
 
 double SumModel::Seconds(int64_t elements) const {
-  return of_homes_[false].by_elements.Seconds(static_cast<double>(elements));
+  return of_homes_[false][static_cast<size_t>(SumPart::kWhole)].by_elements.Seconds(
+      static_cast<double>(elements));
 }
 
 // Bucket by bucket, each of which takes the rounds of a sum.
-SumModel::StageSums SumModel::SumsOf(const StageTable& table, const StageForm& stage, int begin) const {
+SumModel::StageSums SumModel::SumsOf(const StageTable& table, const StageForm& stage, int begin,
+                                     SumPart part) const {
   const int degree = std::min(table.kinds()[stage.kind].degree, least_degree_);
   const int64_t parameters = SummedParameters(table, stage);
   const double buckets =
       std::max(1.0, static_cast<double>(parameters) / static_cast<double>(bucket_elements_));
   const auto elements = static_cast<double>(std::min(parameters, bucket_elements_) / degree);
-  const OfHome& of = of_homes_[stage.saving.window_layers > 0];
+  const OfPart& of = of_homes_[stage.saving.window_layers > 0][static_cast<size_t>(part)];
   const double later = of.by_elements.Seconds(elements);
   if (begin >= later_layer_) return {later, buckets * later};
   const double before = of.without_later.Seconds(elements);
-  const double part = std::min(1.0, static_cast<double>(later_layer_ - begin) / std::max(1, stage.layers));
-  return {before, buckets * (part * before + (1 - part) * later)};
+  const double before_part =
+      std::min(1.0, static_cast<double>(later_layer_ - begin) / std::max(1, stage.layers));
+  return {before, buckets * (before_part * before + (1 - before_part) * later)};
 }
 
 double SumModel::LongestStreamSeconds(const StageTable& table, const RouteShape& shape) const {
   double longest = 0;
   int begin = 0;
   for (const StageForm& stage : shape.stages) {
-    longest = std::max(longest, SumsOf(table, stage, begin).stream_seconds);
+    longest = std::max(longest, SumsOf(table, stage, begin, SummedPart(table)).stream_seconds);
     begin += stage.layers;
   }
   return longest;
@@ -118,18 +130,16 @@ double SumModel::LongestStreamSeconds(const StageTable& table, const RouteShape&
 
 std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteShape& shape,
                                            double longest_seconds) const {
-  const double summed = SummedPart(table);
   double backward_seconds = 0;
   for (const StageForm& stage : shape.stages) backward_seconds += table.BackwardSeconds(stage);
   std::vector<double> after;
   int begin = 0;
   for (const StageForm& stage : shape.stages) {
     const StageKind& kind = table.kinds()[stage.kind];
-    const StageSums sums = SumsOf(table, stage, begin);
+    const StageSums sums = SumsOf(table, stage, begin, SummedPart(table));
     begin += stage.layers;
-    double exposed =
-        std::max(summed * sums.bucket_seconds, summed * sums.stream_seconds - table.BackwardSeconds(stage));
-    if (stage.first) exposed = std::max(exposed, summed * longest_seconds - backward_seconds);
+    double exposed = std::max(sums.bucket_seconds, sums.stream_seconds - table.BackwardSeconds(stage));
+    if (stage.first) exposed = std::max(exposed, longest_seconds - backward_seconds);
     after.push_back(exposed +
                     static_cast<double>(table.Parameters(stage)) * kind.cost.norm_seconds_per_parameter *
                         table.optimizer_share() +
@@ -139,13 +149,12 @@ std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteS
 }
 
 std::vector<double> SumModel::FirstForwardSeconds(const StageTable& table, const RouteShape& shape) const {
-  const double gathered = 1 - SummedPart(table);
+  if (!SharesOptimizer(table)) return std::vector<double>(shape.stages.size(), 0);
   std::vector<double> seconds;
   int begin = 0;
   for (const StageForm& stage : shape.stages) {
-    const StageSums sums = SumsOf(table, stage, begin);
+    const auto [bucket, stream] = SumsOf(table, stage, begin, SumPart::kGathered);
     begin += stage.layers;
-    const double bucket = gathered * sums.bucket_seconds, stream = gathered * sums.stream_seconds;
     const double forward = table.ForwardSeconds(stage);
     // All is computed behind the first slice, or the last slice is when it has come.
     seconds.push_back(bucket > 0 ? std::max(bucket + forward, stream + forward * bucket / stream) : 0);

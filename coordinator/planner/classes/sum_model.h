@@ -25,7 +25,7 @@ class SumModel {
 
   const std::vector<int>& least_begin() const { return least_begin_; }
   double Seconds(int64_t elements) const;
-  // All sums of a rank of the stage of a route that has the most, one after another.
+  // All sums of a rank of the stage of a route that has the most, one after another; scattered, where the optimizer's state is shared.
   double LongestStreamSeconds(const StageTable& table, const RouteShape& shape) const;
   // Of each stage of a route, behind its last backward: what of its sums is not hidden behind that, norms and the update.
   // `longest_seconds`: the longest stream of any route of the plan, which begins with the last blocks, and not before
@@ -41,13 +41,14 @@ class SumModel {
   struct StageSums {
     double bucket_seconds = 0, stream_seconds = 0;
   };
-  StageSums SumsOf(const StageTable& table, const StageForm& stage, int begin) const;
+  StageSums SumsOf(const StageTable& table, const StageForm& stage, int begin, SumPart part) const;
 
   // Straight lines between sizes, in elements for bytes; none: nothing is summed.
-  struct OfHome {
+  struct OfPart {
     LinkModel by_elements, without_later;  // over all, and over classes that may hold any layer
   };
-  std::array<OfHome, 2> of_homes_;  // where layers live on their devices, and elsewhere
+  using OfHome = std::array<OfPart, 3>;  // by SumPart
+  std::array<OfHome, 2> of_homes_;       // where layers live on their devices, and elsewhere
   std::vector<int> least_begin_;
   int later_layer_ = 0;  // the least of those
   const int least_degree_;

@@ -145,4 +145,26 @@ CollectiveChoice ChooseAllReduce(const CollectiveProblem& problem,
   return Choosing(problem, forced).Run();
 }
 
+CollectiveChoice ChooseSharedRing(const CollectiveProblem& problem, const std::vector<double>& shares) {
+  if (problem.members < 2) return {};
+  CollectiveProblem gathering = problem;
+  gathering.wire_bytes_per_element = sizeof(float);
+  CollectiveChoice best;
+  best.predicted_seconds = std::numeric_limits<double>::infinity();
+  const auto consider = [&](std::vector<int> order) {
+    const GroupShape shape{.order = std::move(order), .shares = shares};
+    const double seconds =
+        RingSeconds(problem, shape, SumPart::kScattered) + RingSeconds(gathering, shape, SumPart::kGathered);
+    if (!best.shape.order.empty() && seconds >= best.predicted_seconds) return;
+    best.shape.order = shape.order;
+    best.predicted_seconds = seconds;
+  };
+  const std::vector<int> ring = RingOrder(problem);
+  consider(ring);
+  const std::vector<Boundary> boundaries = BoundariesOf(problem);
+  if (!boundaries.empty()) consider(ShapeAlong(boundaries, ring).order);
+  if (std::is_sorted(best.shape.order.begin(), best.shape.order.end())) best.shape.order.clear();
+  return best;
+}
+
 }  // namespace medley

@@ -18,6 +18,11 @@ namespace medley {
 CollectiveChoice ChooseAllReduce(const CollectiveProblem& problem,
                                  std::optional<CollectiveAlgorithm> forced = {});
 
+// A ring around which members scatter gradients, and then gather parameters, in f32, in parts by `shares` (by member; empty: even):
+// the faster of one that keeps to fast links and one that also keeps the parts of boundaries together. It takes what both take; its shape
+// has no shares, which are the vector's own.
+CollectiveChoice ChooseSharedRing(const CollectiveProblem& problem, const std::vector<double>& shares);
+
 // Members in the order of `ring` but for what keeps the parts of each boundary together, and how many parts of the boundary before
 // (or members) each part has.
 GroupShape ShapeAlong(absl::Span<const Boundary> boundaries, const std::vector<int>& ring);

@@ -5,7 +5,6 @@
 
 #include "runtime/ir/collective/all_reduce_schedule.h"
 #include "runtime/ir/collective/message_clock.h"
-#include "runtime/ir/collective/ring_time.h"
 #include "runtime/ir/collective/step_dependencies.h"
 
 namespace medley {

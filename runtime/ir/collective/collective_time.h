@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
 #include "runtime/ir/collective/collective_schedule.h"
@@ -22,5 +24,12 @@ double CollectiveSeconds(const CollectiveProblem& problem, const CollectiveSched
 // The seconds of AllReduceSchedule(members, elements, choice): equal to CollectiveSeconds of it. Those of
 // a ring are found without the schedule, in a few microseconds for 8 members.
 double AllReduceSeconds(const CollectiveProblem& problem, const CollectiveChoice& choice);
+
+// Of a sum: all of it; that by which each member has its slice of the sum; that by which all have the slices of each.
+enum class SumPart : uint8_t { kWhole, kScattered, kGathered };
+
+// CollectiveSeconds of RingAllReduceSchedule, RingReduceScatter or RingAllGather without the schedule: to the bit the same, in a few
+// microseconds for 8 members. `shape` must fit (CheckGroupShape).
+double RingSeconds(const CollectiveProblem& problem, const GroupShape& shape, SumPart part = SumPart::kWhole);
 
 }  // namespace medley

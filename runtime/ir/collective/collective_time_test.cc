@@ -44,6 +44,10 @@ TEST_CASE("the ring's short way gives what the schedule gives, to the bit", "[pr
     CAPTURE(seed, members, elements);
     CHECK(AllReduceSeconds(made.problem, {Algorithm::kRing, shape, 0}) ==
           CollectiveSeconds(made.problem, RingAllReduceSchedule(members, elements, shape)));
+    CHECK(RingSeconds(made.problem, shape, SumPart::kScattered) ==
+          CollectiveSeconds(made.problem, RingReduceScatter(members, elements, shape)));
+    CHECK(RingSeconds(made.problem, shape, SumPart::kGathered) ==
+          CollectiveSeconds(made.problem, RingAllGather(members, elements, shape)));
   }
 }
 

@@ -1,12 +1,11 @@
-#include "runtime/ir/collective/ring_time.h"
-
 #include <algorithm>
 
+#include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/collective/message_clock.h"
 
 namespace medley {
 
-double RingSeconds(const CollectiveProblem& problem, const GroupShape& shape) {
+double RingSeconds(const CollectiveProblem& problem, const GroupShape& shape, SumPart part) {
   using Times = MessageClock::Times;
   const int n = problem.members;
   if (n < 2) return 0;
@@ -30,10 +29,11 @@ double RingSeconds(const CollectiveProblem& problem, const GroupShape& shape) {
   };
   std::vector<Known> known(n);
 
-  const int rounds = 2 * (n - 1);
+  const int rounds = 2 * (n - 1), first_round = part == SumPart::kGathered ? n - 1 : 0,
+            end_round = part == SumPart::kScattered ? n - 1 : rounds;
   std::vector<Times> times(static_cast<size_t>(rounds) * n);  // of the message that a place sends
   double last = 0;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = first_round; round < end_round; ++round) {
     // The slice that a place sends, less than n before it.
     const int behind = round < n - 1 ? 1 + round : round - (n - 1);
     Times* const now = &times[static_cast<size_t>(round) * n];
@@ -42,9 +42,10 @@ double RingSeconds(const CollectiveProblem& problem, const GroupShape& shape) {
       const int slice = place >= behind ? place - behind : place - behind + n;
       if (sizes[slice] == 0) continue;
       Times ready;
-      if (round > 0) ready.Follow((now - n)[before(place)]);  // came to be sent on
+      if (round > first_round) ready.Follow((now - n)[before(place)]);  // came to be sent on
       // What the receiver copies over it has sent before, in its turn of sums.
-      if (round >= n - 1) ready.Follow((now - static_cast<ptrdiff_t>(n - 1) * n)[next]);
+      if (part == SumPart::kWhole && round >= n - 1)
+        ready.Follow((now - static_cast<ptrdiff_t>(n - 1) * n)[next]);
       // The one comes to the sender, the other leaves the receiver.
       const bool exchanged = sizes[before(slice)] > 0 || sizes[after(slice)] > 0;
       Known& cost = known[place];
