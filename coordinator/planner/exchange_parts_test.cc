@@ -197,8 +197,8 @@ TEST_CASE("plans that are made by classes are cut, too, where that is faster") {
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.status().ToString() == "OK");
   CheckValid(problem, chosen->plan);
+  CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
   AlikeRoutePredictor predictor(problem);
-  CHECK(chosen->step_seconds == *predictor.Predict(chosen->plan));
   Plan whole = chosen->plan;
   for (Unit& unit : whole.units) {
     CHECK(unit.exchange_parts > 1);

@@ -75,6 +75,21 @@ TEST_CASE("the least cost by a deadline is that of the best of all plans", "[pro
   CHECK(late > 2);
 }
 
+TEST_CASE("a deadline of many devices is held against what is reported") {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, AlikeDevices(20));
+    const absl::StatusOr<PlanForGoal> fastest = ChoosePlanFor({}, problem);
+    REQUIRE(fastest.ok());
+    const double step_seconds = *PredictStepSeconds(problem, fastest->chosen.plan);
+    const auto in_time = [&](double seconds) {
+      return ChoosePlanFor({Objective::kThroughput, 100, 100 * seconds}, problem).ok();
+    };
+    CHECK(in_time(step_seconds * (1 + 1e-6)));
+    CHECK_FALSE(in_time(step_seconds * (1 - 1e-6)));
+  }
+}
+
 TEST_CASE("the fastest plan, the cheapest, and the cheapest in time are told apart") {
   const PlanningProblem problem = FastAndCheap();
   const auto devices_for = [&](const PlanGoal& goal) {

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "coordinator/planner/random_problem.h"
+#include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/work_bound.h"
 #include "runtime/ir/plan/check_plan.h"
@@ -115,6 +116,29 @@ TEST_CASE("where a device was lost the others keep as many of their blocks as th
     kept_before += DevicesThatKeep(running, chosen->plan);
   }
   CHECK(kept > kept_before);
+}
+
+TEST_CASE("plans of many devices, too, are compared by what is reported of them") {
+  int estimated_otherwise = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, AlikeDevices(20));
+    const absl::StatusOr<ChosenPlan> first = ChoosePlan(problem);
+    REQUIRE(first.ok());
+    const Plan running = Turned(problem, first->plan);
+    const PlanningProblem left = Without(problem, DevicesOf(running).front());
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(left);
+    REQUIRE(chosen.ok());
+    // As it is reported, and not as it was estimated among others.
+    CHECK(chosen->step_seconds == *PredictStepSeconds(left, chosen->plan));
+    CHECK(chosen->lower_bound_seconds <= chosen->step_seconds);
+    estimated_otherwise += *AlikeRoutePredictor(left).Predict(chosen->plan) != chosen->step_seconds;
+    const ChosenPlan least = WithLeastChange(left, running, *chosen);
+    CHECK(least.step_seconds == *PredictStepSeconds(left, least.plan));
+    CHECK(least.step_seconds <= chosen->step_seconds * (1 + kAsFast));
+    CHECK(DevicesThatKeep(running, least.plan) >= DevicesThatKeep(running, chosen->plan));
+  }
+  CHECK(estimated_otherwise > 0);
 }
 
 TEST_CASE("a job that has not run gets the fastest plan") {

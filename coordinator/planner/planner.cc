@@ -21,6 +21,7 @@
 #include "coordinator/planner/techniques/stage_buffers.h"
 #include "coordinator/planner/ways_out.h"
 #include "coordinator/predictor/device_classes.h"
+#include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/work_bound.h"
 #include "runtime/base/status_macros.h"
 
@@ -203,6 +204,10 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
   if (absl::IsResourceExhausted(chosen.status()) && problem.constraints.limit_devices())
     return NothingAllowed(problem.constraints);
   if (!chosen.ok()) return chosen;
+  // Planning by classes compares estimates. What limits and other plans are held against is what is reported.
+  if (IsPlannedByClasses(problem)) {
+    ASSIGN_OR_RETURN(chosen->step_seconds, PredictStepSeconds(problem, chosen->plan));
+  }
   // Which holds in any order.
   if (const double work_seconds = WorkSeconds(problem);
       chosen->lower_bound_seconds <= kSameBound * work_seconds) {

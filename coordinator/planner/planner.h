@@ -41,7 +41,7 @@ constexpr size_t kMostSearchedDevices = 16;
 
 struct ChosenPlan {
   Plan plan;
-  double step_seconds = 0;  // predicted
+  double step_seconds = 0;  // predicted, as PredictStep has it
   // No valid plan with a named schedule and whole micro-batches is predicted to be faster than this, or none under 1F1B if
   // `bound_under_1f1b_alone`; where the plan chosen has an order of its own, no plan in any order. At least what all devices take that compute all the time (work_bound.h).
   double lower_bound_seconds = 0;

@@ -122,8 +122,7 @@ absl::Status AddPareto(const PlanningProblem& problem, const ParetoList& list, P
     ParetoPlan& plan = report.pareto.emplace_back();
     plan.plan = point.chosen.plan;
     for (const std::string& device : DevicesOf(plan.plan)) ++plan.devices_by_kind[kinds[device]];
-    plan.step_seconds =
-        explanation.step_seconds;  // as of the chosen plan, to which planning by classes comes near
+    plan.step_seconds = explanation.step_seconds;
     plan.price_per_hour = point.price_per_hour;
     plan.proven_optimal = point.chosen.proven_optimal;
     plan.bottleneck = explanation.bottleneck;
