@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,50 +77,95 @@ std::map<std::string, int> ClassByDevice(const PlanningProblem& problem) {
   return class_by_device;
 }
 
+// Devices of a class that hold the same blocks of the same share.
+struct Holders {
+  int device_class = 0;
+  Held held;
+  std::vector<std::string> devices;  // ascending
+};
+
+// Those of a plan; without devices that have no class any more.
+std::vector<Holders> HoldersOf(const Plan& plan, const std::map<std::string, int>& class_by_device) {
+  std::vector<Holders> all;
+  for (const auto& [device, held] : HeldByDevice(plan)) {
+    const auto found = class_by_device.find(device);
+    if (found == class_by_device.end()) continue;
+    const auto same = std::find_if(all.begin(), all.end(), [&, &held = held](const Holders& of) {
+      return of.device_class == found->second && SameShare(of.held, held) &&
+             of.held.unit->chunks == held.unit->chunks;
+    });
+    Holders& holders = same != all.end() ? *same : all.emplace_back(Holders{found->second, held, {}});
+    holders.devices.push_back(device);
+  }
+  return all;
+}
+
+// Which device takes each place of a plan, which is known by its device in that plan.
+class Places {
+ public:
+  bool IsFree(const std::string& place) const { return device_at_.count(place) == 0; }
+  void Give(const std::string& place, const std::string& device) {
+    if (IsFree(place) && given_.insert(device).second) device_at_[place] = device;
+  }
+  // The free places of some in their order to the devices of some that are left.
+  void GiveInOrder(const std::vector<std::string>& places, const std::vector<std::string>& devices) {
+    auto device = devices.begin();
+    for (const std::string& place : places) {
+      if (!IsFree(place)) continue;
+      while (device != devices.end() && given_.count(*device) > 0) ++device;
+      if (device == devices.end()) return;
+      Give(place, *device);
+    }
+  }
+  const std::string& DeviceAt(const std::string& place) const { return device_at_.at(place); }
+
+ private:
+  std::map<std::string, std::string> device_at_;  // by place
+  std::set<std::string> given_;
+};
+
 // `plan` with devices exchanged within their classes: those first that have most in common with what they held.
 Plan Relabelled(const PlanningProblem& problem, const Plan& running, const Plan& plan) {
   const std::map<std::string, int> class_by_device = ClassByDevice(problem);
-  const std::map<std::string, Held> before = HeldByDevice(running), after = HeldByDevice(plan);
-  std::vector<std::tuple<int, std::string, std::string>>
-      wishes;  // negative blocks, place's device now, device
-  for (const auto& [place, wanted] : after) {
-    for (const auto& [device, held] : before) {
-      const auto found = class_by_device.find(device);
-      if (found == class_by_device.end() || found->second != class_by_device.at(place)) continue;
-      if (const int common = CommonBlocks(wanted, held); common > 0)
-        wishes.push_back({-common, place, device});
+  const std::vector<Holders> before = HoldersOf(running, class_by_device),
+                             after = HoldersOf(plan, class_by_device);
+  struct Pair {
+    int common_blocks;
+    const Holders *wanted, *had;
+  };
+  std::vector<Pair> pairs;
+  for (const Holders& wanted : after) {
+    for (const Holders& had : before) {
+      const int common = wanted.device_class == had.device_class ? CommonBlocks(wanted.held, had.held) : 0;
+      if (common > 0) pairs.push_back({common, &wanted, &had});
     }
   }
-  // Of equal ones a device stays where it is.
-  std::stable_sort(wishes.begin(), wishes.end(), [](const auto& a, const auto& b) {
-    const auto rank = [](const auto& wish) {
-      return std::pair(std::get<0>(wish), std::get<1>(wish) != std::get<2>(wish));
-    };
-    return rank(a) < rank(b);
-  });
-  std::map<std::string, std::string> device_at;
-  std::set<std::string> given;
-  for (const auto& [common, place, device] : wishes) {
-    if (device_at.count(place) > 0 || given.count(device) > 0) continue;
-    device_at[place] = device;
-    given.insert(device);
-  }
-  // Who has no wish stays, or takes what is left of its class.
-  for (const auto& [place, held] : after) {
-    if (device_at.count(place) == 0 && given.insert(place).second) device_at[place] = place;
-  }
-  for (const auto& [place, held] : after) {
-    if (device_at.count(place) > 0) continue;
-    for (const DeviceCost& device : problem.devices) {
-      if (class_by_device.at(device.name) != class_by_device.at(place) || !given.insert(device.name).second)
-        continue;
-      device_at[place] = device.name;
-      break;
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& a, const Pair& b) { return a.common_blocks > b.common_blocks; });
+  Places places;
+  for (auto pair = pairs.begin(); pair != pairs.end();) {
+    const auto end = std::find_if(
+        pair, pairs.end(), [&](const Pair& other) { return other.common_blocks < pair->common_blocks; });
+    // Of equal ones a device stays where it is.
+    for (auto of = pair; of != end; ++of) {
+      std::vector<std::string> stay;
+      std::set_intersection(of->wanted->devices.begin(), of->wanted->devices.end(), of->had->devices.begin(),
+                            of->had->devices.end(), std::back_inserter(stay));
+      for (const std::string& device : stay) places.Give(device, device);
     }
+    for (; pair != end; ++pair) places.GiveInOrder(pair->wanted->devices, pair->had->devices);
   }
+  // Who has nothing in common with any that is left stays, or takes what is left of its class.
+  std::map<int, std::vector<std::string>> of_class;
+  for (const DeviceCost& device : problem.devices)
+    of_class[class_by_device.at(device.name)].push_back(device.name);
+  for (const Holders& holders : after) {
+    for (const std::string& place : holders.devices) places.Give(place, place);
+  }
+  for (const Holders& holders : after) places.GiveInOrder(holders.devices, of_class[holders.device_class]);
   Plan relabelled = plan;
   for (Unit& unit : relabelled.units)
-    for (std::string& device : unit.devices) device = device_at.at(device);
+    for (std::string& device : unit.devices) device = places.DeviceAt(device);
   return relabelled;
 }
 
@@ -167,7 +212,6 @@ ChosenPlan WithLeastChange(const PlanningProblem& problem, const Plan& running, 
     chosen.fitting = absl::StrJoin(DescribeSaving(problem, running, *PredictStep(problem, running)), "; ");
     return chosen;
   }
-  if (problem.devices.size() > kMostRelabelled) return chosen;
   Plan relabelled = Relabelled(problem, running, chosen.plan);
   if (DevicesThatKeep(running, relabelled) <= DevicesThatKeep(running, chosen.plan)) return chosen;
   const std::optional<double> seconds = SecondsIfAllowed(problem, relabelled);

@@ -12,12 +12,11 @@ int DevicesThatKeep(const Plan& before, const Plan& after);
 // - `running` itself, where `problem` still has its devices, they fit, the constraints allow it, and it is predicted to
 //   be slower by kAsFast at most, with what is proven and bounded of it, which may be less than of `chosen`;
 // - else `chosen` with those devices exchanged that are alike to every prediction, so that as many as are found hold as
-//   many of the blocks that they held; of problems of up to kMostRelabelled devices.
+//   many of the blocks that they held.
 // The device of a block that stays has read its parameters before, and people find their jobs where they were. Pure and
 // deterministic.
 ChosenPlan WithLeastChange(const PlanningProblem& problem, const Plan& running, ChosenPlan chosen);
 
 constexpr double kAsFast = 0.02;
-constexpr int kMostRelabelled = 64;
 
 }  // namespace medley

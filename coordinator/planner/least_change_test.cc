@@ -141,6 +141,32 @@ TEST_CASE("plans of many devices, too, are compared by what is reported of them"
   CHECK(estimated_otherwise > 0);
 }
 
+TEST_CASE("of a hundred devices all that were not lost keep their blocks, however the new plan has them") {
+  PlanningProblem problem = RandomProblem(1, AlikeDevices(100));
+  const int blocks = problem.shape.model.layers + 2, size = problem.micro_batch_sizes.front();
+  problem.shape.global_batch_sequences = 50 * size;
+  problem.micro_batch_sizes = {size};
+  for (DeviceCost& device : problem.devices) device.times.resize(1);
+  ChosenPlan chosen;
+  for (int r = 0; r < 50; ++r) {
+    for (int stage = 0; stage < 2; ++stage) {
+      const DeviceCost& device = problem.devices[2 * r + stage];
+      chosen.plan.units.push_back({.devices = {device.name},
+                                   .chunks = {stage == 0 ? BlockRange{0, 1} : BlockRange{1, blocks}},
+                                   .activations = device.activations});
+    }
+    chosen.plan.routes.push_back({{2 * r, 2 * r + 1}, 1, size});
+  }
+  chosen.step_seconds = *PredictStepSeconds(problem, chosen.plan);
+  Plan running = Turned(problem, chosen.plan);
+  running.units.push_back(running.units.front());
+  running.units.back().devices = {"lost"};
+  CHECK(DevicesThatKeep(running, chosen.plan) == 0);
+  const ChosenPlan least = WithLeastChange(problem, running, chosen);
+  CHECK(DevicesThatKeep(running, least.plan) == 100);
+  CHECK(least.step_seconds == Approx(chosen.step_seconds).epsilon(1e-9));
+}
+
 TEST_CASE("a job that has not run gets the fastest plan") {
   const PlanningProblem problem = RandomProblem(1, AlikeDevices(3));
   const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
