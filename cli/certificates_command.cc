@@ -55,8 +55,10 @@ absl::Status MakeDirectory(const std::string& directory) {
 }
 
 absl::Status RefuseToReplace(const std::string& file, const char* instead) {
-  return fs::exists(file) ? absl::InvalidArgumentError(absl::StrCat(file, " is there already; ", instead))
-                          : absl::OkStatus();
+  std::error_code unseen;  // what may not be looked at may not be written either, which says why
+  return fs::exists(file, unseen)
+             ? absl::InvalidArgumentError(absl::StrCat(file, " is there already; ", instead))
+             : absl::OkStatus();
 }
 
 std::string Day(absl::Time time) { return absl::FormatTime("%Y-%m-%d", time, absl::UTCTimeZone()); }
@@ -204,7 +206,9 @@ absl::StatusOr<std::optional<v1::TlsConfig>> PersonalTls(const std::string& fiel
     } else if (home != nullptr && *home != '\0') {
       folder = absl::StrCat(home, "/.config/medley");
     }
-    if (folder.empty() || !fs::exists(folder + kCertificate)) return std::optional<v1::TlsConfig>();
+    // After a change of the user HOME may be another's, whose folder may not be looked at.
+    std::error_code unseen;
+    if (folder.empty() || !fs::exists(folder + kCertificate, unseen)) return std::optional<v1::TlsConfig>();
   }
   v1::TlsConfig tls;
   tls.set_certificate(folder + kCertificate);

@@ -27,7 +27,11 @@ class Gatherer {
 
   absl::Status Write(const std::string& name, const std::string& text) {
     ++bundle_.files;
-    fs::create_directories(fs::path(folder_ + "/" + name).parent_path());
+    const fs::path parent = fs::path(folder_ + "/" + name).parent_path();
+    std::error_code error;
+    fs::create_directories(parent, error);
+    if (error)
+      return absl::UnavailableError(absl::StrCat("cannot make ", parent.string(), ": ", error.message()));
     return WriteOutputFile(folder_ + "/" + name, text);
   }
 
@@ -109,10 +113,12 @@ absl::StatusOr<std::vector<v1::Job>> JobsOf(CoordinatorClient& client,
 absl::Status Pack(const std::string& folder, const std::string& log, const std::string& file) {
   ASSIGN_OR_RETURN(
       ChildProcess tar,
-      ChildProcess::Start({.name = "tar",
-                           .program = "/bin/tar",
-                           .arguments = {"--create", "--gzip", "--file", file, "--directory", folder, "."},
-                           .log_file = log}));
+      ChildProcess::Start(
+          {.name = "tar",
+           .program = "/bin/tar",
+           // A name with a colon is a file all the same, none of another machine.
+           .arguments = {"--create", "--gzip", "--force-local", "--file", file, "--directory", folder, "."},
+           .log_file = log}));
   tar.Wait(absl::InfiniteFuture());
   if (tar.Ended() == "exited with 0") return absl::OkStatus();
   return absl::UnavailableError(
@@ -123,7 +129,10 @@ absl::Status Pack(const std::string& folder, const std::string& log, const std::
 
 absl::StatusOr<DebugBundle> WriteDebugBundle(CoordinatorClient& client, const std::vector<std::string>& jobs,
                                              const std::string& file) {
-  if (fs::exists(file))
+  if (file == "-")
+    return absl::InvalidArgumentError("--to -: a bundle is written to a file, not to standard output");
+  std::error_code unseen;
+  if (fs::exists(file, unseen))
     return absl::InvalidArgumentError(
         absl::StrCat("--to: ", file, " is there already; it is not written over"));
   RETURN_IF_ERROR(CheckOutputFile("--to", file));

@@ -1,7 +1,11 @@
 // Commands about nodes and the cluster.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command_line_under_test.h"
@@ -94,6 +98,54 @@ TEST_CASE("a bundle has all of each of the newest jobs, which their list has not
   CAPTURE(outcome.err);
   CHECK(outcome.code == 0);
   CHECK(coordinator.Seen()["get"] == "job_id: \"bible-1\"");
+}
+
+TEST_CASE("a bundle may have a time in its name, and is not for standard output") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_DONE);
+  const std::string folder = TemporaryFile("bundles");
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  const Outcome timed = Ask(coordinator, {"debug", "bundle", "-o", "bundle-12:30:00.tar.gz"});
+  std::filesystem::current_path(before);
+  CAPTURE(timed.err);
+  CHECK(timed.code == 0);
+  CHECK(std::filesystem::file_size(folder + "/bundle-12:30:00.tar.gz") > 0);
+  const Outcome streamed = Ask(coordinator, {"debug", "bundle", "-o", "-"});
+  CHECK(streamed.code == 2);
+  CHECK(streamed.err == "medley: --to -: a bundle is written to a file, not to standard output\n");
+}
+
+// A link to itself: what may not be looked at, for root, too.
+std::string Unseen() {
+  std::string path = TemporaryFile("unseen");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(path, path);
+  return path;
+}
+
+TEST_CASE("a path that may not be looked at is an error, or nothing where it was not named") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_DONE);
+  const std::string unseen = Unseen();
+  const std::vector<std::vector<std::string>> commands = {
+      {"backup", unseen + "/backup.db"},
+      {"debug", "bundle", "-o", unseen + "/bundle.tar.gz"},
+      {"trace", "bible-1", "-o", unseen + "/trace.json"},
+      {"certs", "init", unseen + "/authority"}};
+  for (const std::vector<std::string>& command : commands) {
+    CAPTURE(command[0]);
+    const Outcome outcome = Ask(coordinator, command);
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.err, Catch::Contains(unseen) && Catch::Contains("Too many levels of symbolic links"));
+  }
+  setenv("XDG_CONFIG_HOME", unseen.c_str(), 1);
+  const Outcome status = Ask(coordinator, {"status", "bible-1"});
+  unsetenv("XDG_CONFIG_HOME");
+  CAPTURE(status.err);
+  CHECK(status.code == 0);
 }
 
 }  // namespace

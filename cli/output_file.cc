@@ -20,9 +20,13 @@ absl::Status CheckOutputFile(const std::string& option, const std::string& file)
   if (std::filesystem::is_directory(file, ignored))
     return absl::InvalidArgumentError(absl::StrCat(option, " ", file, ": is a folder, not a file"));
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return absl::OkStatus();
+  std::error_code error;
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return absl::OkStatus();
+  const bool is_missing =
+      !error || error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   return absl::InvalidArgumentError(
-      absl::StrCat(option, " ", file, ": there is no folder ", folder.string()));
+      is_missing ? absl::StrCat(option, " ", file, ": there is no folder ", folder.string())
+                 : absl::StrCat(option, " ", file, ": ", folder.string(), ": ", error.message()));
 }
 
 absl::Status WriteOutputFile(const std::string& path, const std::string& text) {

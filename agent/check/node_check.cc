@@ -151,7 +151,10 @@ void CheckDirectory(const NodeCheckOptions& options, const std::string& director
     return findings.Fail(subject, absl::StrCat("lies in none of the directories that are allowed here "
                                                "(allowed_directories): ",
                                                absl::StrJoin(options.allowed_directories, ", ")));
-  if (!std::filesystem::is_directory(directory))
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(directory, error);
+  if (status.type() == std::filesystem::file_type::none) return findings.Fail(subject, error.message());
+  if (!std::filesystem::is_directory(status))
     return findings.Fail(subject, "is not there; is it on a file system that every node sees?");
   struct statvfs space = {};
   if (statvfs(directory.c_str(), &space) == 0 && space.f_blocks > 0) {

@@ -62,5 +62,15 @@ TEST_CASE("what will not do is named, with what to do about it") {
             .find("cannot be written to") == 0);
 }
 
+TEST_CASE("a directory that may not be looked at is a finding among others") {
+  const TemporaryDirectory directory;
+  const std::string itself = directory.File("itself");
+  std::filesystem::create_symlink(itself, itself);
+  const v1::NodeCheck check = CheckNode({.directories = {itself + "/checkpoints", "/nowhere"}});
+  CHECK(TextOf(check, v1::FINDING_LEVEL_ERROR, "directory " + itself + "/checkpoints") ==
+        "Too many levels of symbolic links");
+  CHECK(TextOf(check, v1::FINDING_LEVEL_ERROR, "directory /nowhere").find("is not there") == 0);
+}
+
 }  // namespace
 }  // namespace medley

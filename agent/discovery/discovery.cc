@@ -73,7 +73,12 @@ absl::Status CompleteEmulated(v1::Device& device, const std::string& field) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".profile: is empty; an emulated device needs a file"));
   }
-  device.set_profile(std::filesystem::absolute(device.profile()));
+  std::error_code error;
+  const std::string file = std::filesystem::absolute(device.profile(), error);
+  if (error)
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".profile: ", device.profile(), ": ", error.message()));
+  device.set_profile(file);
   absl::StatusOr<EmulationProfile> profile = ReadEmulationProfile(device.profile());
   if (!profile.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(field, ".profile: ", profile.status().message()));

@@ -53,7 +53,8 @@ absl::Status TryToWrite(const char* field, const std::string& file) {
 
 // The node's key, which is there from an earlier try or is made.
 absl::StatusOr<std::string> KeyOf(const std::string& file) {
-  if (fs::exists(file)) {
+  std::error_code unseen;  // what may not be looked at may not be written either, which says why
+  if (fs::exists(file, unseen)) {
     ASSIGN_OR_RETURN(std::string key, ReadPemFile("tls.key", file));
     RETURN_IF_ERROR(Annotate(PublicKeyOf(key).status(), absl::StrCat("tls.key: ", file)));
     return key;
