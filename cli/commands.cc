@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -44,6 +46,27 @@ absl::StatusOr<v1::ListNodesResponse> OnlyNode(const v1::ListNodesResponse& all,
     if (kinds.count(profile.device_kind()) > 0) *one.add_profiles() = profile;
   }
   return one;
+}
+
+absl::Status IsThereAlready(const std::string& file) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(file, " is there already; a backup is not written over another file"));
+}
+
+// Gives `from` the name `to`, which nothing has. Not every file system can refuse to replace, nor has hard links: the name is taken by an
+// empty file first.
+absl::Status MoveToNewFile(const std::string& from, const std::string& to) {
+  const int taken = open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (taken < 0 && errno == EEXIST) return IsThereAlready(to);
+  std::error_code error(taken < 0 ? errno : 0, std::generic_category());
+  if (taken >= 0) {
+    close(taken);
+    std::filesystem::rename(from, to, error);
+    std::error_code ignored;
+    if (error) std::filesystem::remove(to, ignored);
+  }
+  return error ? absl::UnavailableError(absl::StrCat("cannot write ", to, ": ", error.message()))
+               : absl::OkStatus();
 }
 
 }  // namespace
@@ -99,19 +122,15 @@ absl::Status RunUndrain(const Connection& connection, const std::string& node) {
 }
 
 absl::Status RunBackup(const Connection& connection, const std::string& file) {
-  if (std::filesystem::exists(file))
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, " is there already; a backup is not written over another file"));
-  RETURN_IF_ERROR(CheckOutputFile("FILE", file));
-  const std::string partial = file + ".partial";
-  // All that was ever submitted is in it, which admins alone may ask for: not into a file that others have open, nor through a link of
-  // theirs.
   std::error_code error;
-  std::filesystem::remove(partial, error);
-  const int descriptor = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (std::filesystem::exists(std::filesystem::symlink_status(file, error))) return IsThereAlready(file);
+  RETURN_IF_ERROR(CheckOutputFile("FILE", file));
+  // All that was ever submitted is in it, which admins alone may ask for: not into a file that others have open, nor through a link of
+  // theirs. Under a name of its own, since another backup may be on its way to the same file.
+  std::string partial = file + ".partial-XXXXXX";
+  const int descriptor = mkostemp(partial.data(), O_CLOEXEC);  // its owner's alone
   if (descriptor < 0)
     return absl::UnavailableError(absl::StrCat("cannot make ", partial, ": ", std::strerror(errno)));
-  error.clear();
   int64_t bytes = 0;
   int failure = 0;
   absl::Status status = Connect(connection).BackUp([&](const std::string& part) {
@@ -122,8 +141,7 @@ absl::Status RunBackup(const Connection& connection, const std::string& file) {
   if (close(descriptor) != 0 && failure == 0) failure = errno;
   if (failure != 0)
     status = absl::UnavailableError(absl::StrCat("cannot write ", partial, ": ", std::strerror(failure)));
-  if (status.ok()) std::filesystem::rename(partial, file, error);
-  if (error) status = absl::UnavailableError(absl::StrCat("cannot write ", file, ": ", error.message()));
+  if (status.ok()) status = MoveToNewFile(partial, file);
   if (!status.ok()) {
     std::filesystem::remove(partial, error);
     return status;

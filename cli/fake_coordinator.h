@@ -38,6 +38,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   std::vector<v1::JobUpdate> updates;            // of WatchJob
   // After this update of this server's life; false: UNAVAILABLE.
   std::function<bool(int)> watch_goes_on;
+  std::function<void()> during_backup;  // before BackUp ends
   v1::ListLogsResponse logs;
   v1::ListStepsResponse steps;
   v1::ListNodesResponse nodes;

@@ -67,28 +67,40 @@ TEST_CASE("a backup is its owner's alone to read, as what the coordinator has is
         (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
 }
 
-TEST_CASE("a backup is not written through what lies where it is begun") {
+TEST_CASE("a backup leaves alone what others have beside it or in its place") {
   FakeCoordinator coordinator;
-  const std::string file = TemporaryFile("through.db"), partial = file + ".partial",
-                    others = TemporaryFile("others");
-  for (const std::string& path : {file, partial, others}) std::filesystem::remove_all(path);
-  std::ofstream(others) << "another's";
-  SECTION("a link or another's file is replaced") {
-    SECTION("a link") { std::filesystem::create_symlink(others, partial); }
-    SECTION("a file that others have open") { std::filesystem::create_hard_link(others, partial); }
+  const std::string folder = TemporaryFile("backups"), file = folder + "/backup.db";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto write = [](const std::string& path) { std::ofstream(path) << "another's"; };
+  const auto is_anothers = [](const std::string& path) {
+    std::ifstream stream(path);
+    return std::string(std::istreambuf_iterator<char>(stream), {}) == "another's";
+  };
+  const auto count = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+  };
+  const std::string is_there =
+      "medley: " + file + " is there already; a backup is not written over another file\n";
+  SECTION("another backup that is on its way to the same file") {
+    write(file + ".partial");
     CHECK(Ask(coordinator, {"backup", file}).code == 0);
-    CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(file)));
-    CHECK(std::filesystem::status(file).permissions() ==
-          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+    CHECK(is_anothers(file + ".partial"));
+    CHECK(count() == 2);
   }
-  SECTION("what cannot be replaced is told") {
-    std::filesystem::create_directories(partial + "/folder");
-    const Outcome outcome = Ask(coordinator, {"backup", file});
-    CHECK(outcome.code == 1);
-    CHECK_THAT(outcome.err, Catch::Contains("cannot make " + partial));
-    CHECK_FALSE(std::filesystem::exists(file));
+  SECTION("another backup that comes first") {
+    coordinator.during_backup = [&] { write(file); };
+    const Outcome second = Ask(coordinator, {"backup", file});
+    CHECK(second.code == 2);
+    CHECK(second.err == is_there);
+    CHECK(is_anothers(file));
+    CHECK(count() == 1);
   }
-  CHECK(std::filesystem::file_size(others) == std::string("another's").size());
+  SECTION("a link, wherever it leads") {
+    std::filesystem::create_symlink(folder + "/nowhere", file);
+    CHECK(Ask(coordinator, {"backup", file}).err == is_there);
+    CHECK(count() == 1);
+  }
 }
 
 TEST_CASE("a bundle has all of each of the newest jobs, which their list has not") {

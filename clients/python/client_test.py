@@ -232,12 +232,19 @@ class PlainTest(ClientTest):
         others = file.with_name("others")
         others.write_bytes(b"another's")
         file.unlink()
+        # What looks like another's backup that is on its way to the same file.
+        partial = file.with_name(f"{file.name}.partial")
+        partial.write_bytes(b"half of another")
+        self.client.back_up(file)
+        self.assertEqual((file.lstat().st_mode, partial.read_bytes()), (0o100600, b"half of another"))
         for lay in (os.symlink, os.link):
             with self.subTest(lay=lay.__name__):
-                lay(others, f"{file}.partial")
-                self.client.back_up(file)
-                self.assertEqual((file.lstat().st_mode, others.read_bytes()), (0o100600, b"another's"))
                 file.unlink()
+                lay(others, file)
+                with self.assert_raises(medley.InvalidArgument, "backup.db is there already"):
+                    self.client.back_up(file)
+                self.assertEqual(others.read_bytes(), b"another's")
+        self.assertEqual(sorted(one.name for one in file.parent.glob("backup.db*")), ["backup.db", partial.name])
         with medley.Client(NOWHERE) as nobody, self.assertRaises(medley.Unavailable):
             nobody.back_up(self.running.path("other.db"))
         self.assertFalse(list(pathlib.Path(self.running.path("backup.db")).parent.glob("other.db*")))

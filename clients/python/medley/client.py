@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -268,21 +269,28 @@ class Client:
         """Writes the coordinator's store, while it goes on, to a file of mode 0600 that is not there yet, for `medley-coordinator
         --restore`. Its size in bytes. InvalidArgument: the file is there. OSError: it cannot be written."""
         path = os.fspath(file)
-        if os.path.exists(path):
-            raise InvalidArgument(f"{path} is there already; a backup is not written over another file")
-        partial = path + ".partial"
-        if os.path.lexists(partial):
-            os.remove(partial)
+        taken = InvalidArgument(f"{path} is there already; a backup is not written over another file")
+        if os.path.lexists(path):
+            raise taken
         # All that was ever submitted is in it, which admins alone may ask for: not into a file that others have open, nor through a link
-        # of theirs.
-        out = open(partial, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
+        # of theirs. Under a name of its own, since another backup may be on its way to the same file.
+        out = tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".partial-", delete=False)
         try:
             with out:
                 for part in self._connection.listen("BackUp", wire.BackUpRequest(), wire.BackUpPart, self._patience):
                     out.write(part.bytes)
                 size = out.tell()
-            os.rename(partial, path)
+            # Not every file system can refuse to replace, nor has hard links: the name is taken by an empty file first.
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                raise taken from None
+            try:
+                os.replace(out.name, path)
+            except OSError:
+                os.remove(path)
+                raise
             return size
         finally:
-            if os.path.exists(partial):
-                os.remove(partial)
+            if os.path.lexists(out.name):
+                os.remove(out.name)
