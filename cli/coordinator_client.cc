@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/connection_error.h"
+#include "cli/text_table.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -81,7 +82,8 @@ struct CoordinatorClient::Impl {
 
   absl::Status ErrorOf(const grpc::ClientContext& context, const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
-    const std::string message = status.error_message();
+    // What a worker or a file name says may be part of it, and ends on a terminal.
+    const std::string message = Printable(status.error_message());
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE && (!WasSent(context) || IsSilence(message))) {
       return absl::UnavailableError(DescribeUnreachable(address, message));
     }

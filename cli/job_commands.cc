@@ -170,8 +170,8 @@ absl::Status RunWatch(const Connection& connection, const std::string& job_id) {
   ASSIGN_OR_RETURN(const v1::Job job, WatchJob(client, job_id, connection.output));
   if (job.state() == v1::JOB_STATE_DONE) return absl::OkStatus();
   const char* what = job.state() == v1::JOB_STATE_CANCELLED ? " was cancelled" : " failed";
-  return absl::AbortedError(
-      absl::StrCat("job ", job.id(), what, job.state_reason().empty() ? "" : ": ", job.state_reason()));
+  return absl::AbortedError(absl::StrCat("job ", job.id(), what, job.state_reason().empty() ? "" : ": ",
+                                         Printable(job.state_reason())));
 }
 
 absl::Status RunLogs(const Connection& connection, const ListingCommand& command) {

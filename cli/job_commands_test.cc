@@ -156,6 +156,9 @@ TEST_CASE("a watched job's end is the exit code, and Ctrl-C leaves it running") 
   const Outcome failed = Ask(coordinator, {"watch", "bible-1"});
   CHECK(failed.code == 1);
   CHECK(failed.err == "medley: job bible-1 failed: a/cpu0: out of memory\n");
+  coordinator.updates[0].mutable_job()->set_state_reason("a/cpu0: \x1b[31mout of\nmemory");
+  CHECK(Ask(coordinator, {"watch", "bible-1"}).err ==
+        "medley: job bible-1 failed: a/cpu0: \\x1b[31mout of memory\n");
   coordinator.updates = {Update(v1::JOB_STATE_RUNNING, 1, 1, 2, 0)};
   coordinator.watch_goes_on = [](int) {
     kill(getpid(), SIGINT);
