@@ -29,23 +29,24 @@ absl::Status ShowJob(const Connection& connection, const absl::StatusOr<v1::Job>
   return Show(connection, job, [&](const v1::Job& reply) { return FormatJob(reply, connection.columns); });
 }
 
-// Calls `look` every second until it says that there is no more to come. A coordinator that goes away after
-// the first look is asked again, an hour at most.
+// Calls `look` every second until it says that there is no more to come. A coordinator that goes away, or does
+// not answer in time, after the first look is asked again, an hour at most.
 absl::Status LookAgainAndAgain(const Connection& connection,
                                const std::function<absl::StatusOr<bool>()>& look) {
   const Interrupter interrupter({});
+  AwayNotice notice;
   absl::Time away_since = absl::InfiniteFuture();
   for (bool first = true;; first = false) {
     const absl::StatusOr<bool> ended = look();
     std::fflush(stdout);
     if (ended.ok()) {
+      if (away_since != absl::InfiniteFuture()) notice.SayBack(Now() - away_since);
       away_since = absl::InfiniteFuture();
       if (*ended) return absl::OkStatus();
     } else {
-      if (first || !absl::IsUnavailable(ended.status())) return ended.status();
-      if (away_since == absl::InfiniteFuture()) {
-        std::fprintf(stderr, "medley: %s; asking again\n", std::string(ended.status().message()).c_str());
-      }
+      const bool is_away = absl::IsUnavailable(ended.status()) || absl::IsDeadlineExceeded(ended.status());
+      if (first || !is_away) return ended.status();
+      notice.SayAway(std::string(ended.status().message()));
       away_since = std::min(away_since, Now());
       if (Now() - away_since > kWatchPatience) return ended.status();
     }
@@ -146,6 +147,18 @@ class StepPrinter {
   bool first_ = true;
 };
 
+// Steps after `after_step` until the job has ended.
+absl::Status FollowSteps(CoordinatorClient& client, const Connection& connection, const std::string& job_id,
+                         uint32_t after_step) {
+  StepPrinter printer(connection);
+  AwayNotice notice;
+  return FollowJob(client, job_id, after_step,
+                   {.on_update = [&](const v1::JobUpdate& update) { printer.Show(update); },
+                    .on_away = [&](const std::string& why, absl::Duration) { notice.SayAway(why); },
+                    .on_back = [&](absl::Duration away) { notice.SayBack(away); }})
+      .status();
+}
+
 }  // namespace
 
 absl::Status RunStatus(const Connection& connection, const StatusCommand& command) {
@@ -203,12 +216,8 @@ absl::Status RunSteps(const Connection& connection, const ListingCommand& comman
   request.set_since_seconds(command.since_seconds);
   if (command.follow) BlockInterrupts();
   CoordinatorClient client = Connect(connection);
-  if (command.follow && command.limit == 0 && command.since_seconds == 0) {
-    StepPrinter printer(connection);
-    return FollowJob(client, command.job_id, 0,
-                     {.on_update = [&](const auto& update) { printer.Show(update); }})
-        .status();
-  }
+  if (command.follow && command.limit == 0 && command.since_seconds == 0)
+    return FollowSteps(client, connection, command.job_id, 0);
   absl::StatusOr<v1::ListStepsResponse> steps = client.ListSteps(request);
   if (steps.ok()) DropDiscarded(*steps);
   if (!command.follow) {
@@ -224,10 +233,7 @@ absl::Status RunSteps(const Connection& connection, const ListingCommand& comman
     ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(command.job_id));
     after = job.last_step().step();
   }
-  StepPrinter printer(connection);
-  return FollowJob(client, command.job_id, after,
-                   {.on_update = [&](const auto& update) { printer.Show(update); }})
-      .status();
+  return FollowSteps(client, connection, command.job_id, after);
 }
 
 absl::Status RunCancel(const Connection& connection, const std::string& job_id, CancelWhen when) {

@@ -181,6 +181,45 @@ TEST_CASE("steps are followed with those of a newer attempt, as a table or as JS
   CHECK_THAT(lines[5], Catch::StartsWith("   4  "));
 }
 
+TEST_CASE("steps that are followed say that the coordinator is away and back") {
+  FakeCoordinator coordinator;
+  coordinator.updates = {Update(v1::JOB_STATE_RUNNING, 1, 1, 2, 0), Update(v1::JOB_STATE_DONE, 1, 3, 3, 0)};
+  int told = 0;
+  coordinator.watch_goes_on = [&](int) { return ++told > 1; };
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"steps", "bible-1", "-f"}, {"steps", "bible-1", "-f", "-n", "5"}}) {
+    told = 0;
+    const Outcome outcome = Ask(coordinator, words);
+    CHECK(outcome.code == 0);
+    CHECK_THAT(outcome.err, Catch::StartsWith("medley: the coordinator is stopping; asking again\n"
+                                              "medley: the coordinator is back after "));
+  }
+}
+
+TEST_CASE("a coordinator that does not answer in time is asked again by what repeats its question") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_RUNNING);
+  int looks = 0;
+  coordinator.change_on_look = [&](v1::Job& job) {
+    ++looks;
+    coordinator.status =
+        looks == 2 ? grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "it is late") : grpc::Status::OK;
+    if (looks == 3) job.set_state(v1::JOB_STATE_DONE);
+  };
+  const char* command = GENERATE("status", "logs");
+  const Outcome outcome =
+      Ask(coordinator, {command, "bible-1", std::string(command) == "status" ? "-w" : "-f"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.err, Catch::StartsWith("medley: it is late; asking again\n"
+                                            "medley: the coordinator is back after "));
+}
+
+TEST_CASE("what a coordinator answers does not command the terminal") {
+  FakeCoordinator coordinator;
+  coordinator.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no job \x1b[2Jx");
+  CHECK(Ask(coordinator, {"status", "x"}).err == "medley: no job \\x1b[2Jx\n");
+}
+
 TEST_CASE("a status is shown again until the job has ended") {
   FakeCoordinator coordinator;
   coordinator.job = JobIn(v1::JOB_STATE_RUNNING);

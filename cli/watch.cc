@@ -56,18 +56,13 @@ class Printer {
         absl::StrCat("AWAY for ", FormatDuration(absl::ToDoubleSeconds(away)), ": ", why);
     if (output_ == Output::kText && terminal_) {
       Draw(text);
-    } else if (!away_) {
-      std::fprintf(stderr, "medley: %s; asking again\n", why.c_str());
+    } else {
+      notice_.SayAway(why);
     }
-    away_ = true;
   }
 
   void SayBack(absl::Duration away) {
-    if (output_ == Output::kJson || !terminal_) {
-      std::fprintf(stderr, "medley: the coordinator is back after %s\n",
-                   FormatDuration(absl::ToDoubleSeconds(away)).c_str());
-    }
-    away_ = false;
+    if (output_ == Output::kJson || !terminal_) notice_.SayBack(away);
   }
 
  private:
@@ -80,13 +75,25 @@ class Printer {
 
   const Output output_;
   const bool terminal_;
-  bool told_spec_ = false, away_ = false;
+  bool told_spec_ = false;
+  AwayNotice notice_;
   JobProgress progress_;
   LiveDisplay display_;
   PlainProgress plain_;
 };
 
 }  // namespace
+
+void AwayNotice::SayAway(const std::string& why) {
+  if (!away_) std::fprintf(stderr, "medley: %s; asking again\n", why.c_str());
+  away_ = true;
+}
+
+void AwayNotice::SayBack(absl::Duration away) {
+  std::fprintf(stderr, "medley: the coordinator is back after %s\n",
+               FormatDuration(absl::ToDoubleSeconds(away)).c_str());
+  away_ = false;
+}
 
 absl::StatusOr<v1::Job> FollowJob(CoordinatorClient& client, const std::string& job_id, uint32_t after_step,
                                   const FollowCallbacks& callbacks, absl::Duration patience) {

@@ -31,6 +31,16 @@ struct FollowCallbacks {
 absl::StatusOr<v1::Job> FollowJob(CoordinatorClient& client, const std::string& job_id, uint32_t after_step,
                                   const FollowCallbacks& callbacks, absl::Duration patience = kWatchPatience);
 
+// Says on standard error that the coordinator is away, once, and that it is back.
+class AwayNotice {
+ public:
+  void SayAway(const std::string& why);
+  void SayBack(absl::Duration away);
+
+ private:
+  bool away_ = false;
+};
+
 // Shows a job's progress on standard output until it has ended; the job as it was last seen. On a terminal a
 // display that is redrawn, otherwise lines; JSON: every update on a line, the job's spec in the first alone.
 // That the coordinator is away and back is shown in the display, or said on standard error.
