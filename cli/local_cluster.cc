@@ -15,6 +15,7 @@
 #include "cli/interrupts.h"
 #include "cli/local_config.h"
 #include "cli/output_file.h"
+#include "cli/terminal.h"
 #include "cli/views.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
@@ -101,18 +102,18 @@ class LocalCluster {
       std::set<std::string> missing;
       for (const v1::AgentConfig& agent : config_.agents()) missing.insert(agent.name());
       const absl::StatusOr<v1::ListNodesResponse> nodes = client.ListNodes();
-      SayWhatIsAwaited(
-          absl::StrCat("the agents ", absl::StrJoin(missing, ", "), " to register",
-                       nodes.ok() ? "" : absl::StrCat("; ", std::string(nodes.status().message()))));
       if (nodes.ok()) {
         for (const v1::Node& node : nodes->nodes()) {
           if (node.alive()) missing.erase(node.name());
         }
         if (missing.empty()) {
-          std::fputs(FormatNodes(*nodes).c_str(), stdout);
+          std::fputs(FormatNodes(*nodes, TerminalColumns()).c_str(), stdout);
           return absl::OkStatus();
         }
       }
+      SayWhatIsAwaited(
+          absl::StrCat("the agents ", absl::StrJoin(missing, ", "), " to register",
+                       nodes.ok() ? "" : absl::StrCat("; ", std::string(nodes.status().message()))));
       if (Now() > deadline) {
         return absl::UnavailableError(
             absl::StrCat("did not register within a minute: ", absl::StrJoin(missing, ", "),
