@@ -94,9 +94,9 @@ medley nodes
 say "Profile the devices, predict, plan (medley plan --explain)"
 medley plan "$work/job.yaml" --explain
 
-say "Train (medley submit --watch)"
-medley submit "$work/job.yaml" --watch | tee "$work/watch.log"
-job=$(sed -n 's/^\(bible-[0-9]*\).*/\1/p' "$work/watch.log" | head -n 1)
+say "Train (medley submit, medley watch)"
+job=$(medley submit "$work/job.yaml")
+medley watch "$job"
 
 say "Predicted and measured"
 medley status "$job"
