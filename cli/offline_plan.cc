@@ -20,7 +20,10 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, co
   const v1::JobSpec& spec = request.spec();
   std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
-    ASSIGN_OR_RETURN(config, ReadModelConfig(spec.model().hugging_face()));
+    absl::StatusOr<ModelConfig> read = ReadModelConfig(spec.model().hugging_face());
+    if (!read.ok())
+      return absl::InvalidArgumentError(absl::StrCat("model.hugging_face: ", read.status().message()));
+    config = *std::move(read);
   }
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));

@@ -147,6 +147,18 @@ TEST_CASE("a plan for a file is chosen for its cost, for a budget, or told with 
              Catch::StartsWith("medley: constraints.deadline_seconds: 60 (60 s); the fastest plan"));
 }
 
+TEST_CASE("a model that is not there is told with its field and place, also without a coordinator") {
+  const std::string spec = TemporaryFile("hugging-face.yaml");
+  std::ofstream(spec) << "name: bible\n"
+                         "model: {hugging_face: /nowhere/model}\n"
+                         "data: {train: /x.txt}\n"
+                         "batch: {sequences: 8, sequence_length: 8}\n"
+                         "steps: 10\n";
+  const Outcome outcome = Run({"plan", spec, "--cluster", ClusterFile()});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, Catch::StartsWith(absl::StrCat("medley: ", spec, ":2: model.hugging_face: ")));
+}
+
 TEST_CASE("what-if plans today's cluster and the changed one, as text or as JSON") {
   const Outcome text = AskWhatIfOffline({"--add", "kind=slow,count=2", "--remove", "a/d0"});
   CHECK(text.code == 0);
