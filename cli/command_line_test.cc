@@ -158,7 +158,7 @@ TEST_CASE("what the coordinator itself says is not taken for its absence") {
   CHECK(outcome.code == 1);
   CHECK(outcome.err == "medley: no job x\n");
   // The fake knows nothing of this command.
-  CHECK_THAT(Ask(coordinator, {"drain", "a"}).err,
+  CHECK_THAT(Ask(coordinator, {"undrain", "a"}).err,
              Catch::Contains("is no coordinator, or one of another version"));
 }
 

@@ -101,10 +101,17 @@ absl::Status RunDrain(const Connection& connection, const std::string& node, boo
   return Show(connection, Connect(connection).DrainNode(request), [&](const v1::DrainNodeResponse& reply) {
     std::string text =
         absl::StrCat("node ", node, " is drained: no job starts on it until `medley undrain ", node, "`\n");
-    if (reply.leaving_size() > 0)
-      absl::StrAppend(&text,
-                      "leaving it after their step and a checkpoint: ", absl::StrJoin(reply.leaving(), ", "),
+    const std::set<std::string> at_once(reply.leaving_at_once().begin(), reply.leaving_at_once().end());
+    std::vector<std::string> saving;
+    for (const std::string& job : reply.leaving()) {
+      if (!at_once.contains(job)) saving.push_back(job);
+    }
+    if (!saving.empty())
+      absl::StrAppend(&text, "leaving it after their step and a checkpoint: ", absl::StrJoin(saving, ", "),
                       "\n");
+    if (!at_once.empty())
+      absl::StrAppend(&text, "leaving it at once, without a checkpoint of what they did since their last: ",
+                      absl::StrJoin(reply.leaving_at_once(), ", "), "\n");
     if (reply.staying_size() > 0)
       absl::StrAppend(&text,
                       "staying until they end, since they have no checkpoint.directory (--now has them begin "

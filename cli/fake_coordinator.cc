@@ -87,6 +87,13 @@ grpc::Status FakeCoordinator::ForgetNode(grpc::ServerContext*, const v1::ForgetN
   return status;
 }
 
+grpc::Status FakeCoordinator::DrainNode(grpc::ServerContext*, const v1::DrainNodeRequest* request,
+                                        v1::DrainNodeResponse* reply) {
+  See("drain", *request);
+  *reply = drained;
+  return status;
+}
+
 grpc::Status FakeCoordinator::ReplanJob(grpc::ServerContext* context, const v1::ReplanJobRequest* request,
                                         v1::ReplanJobResponse* reply) {
   See("replan", *request);

@@ -42,6 +42,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   v1::ListLogsResponse logs;
   v1::ListStepsResponse steps;
   v1::ListNodesResponse nodes;
+  v1::DrainNodeResponse drained;
   v1::ClusterSpec cluster;
   std::atomic<bool> plan_cancelled = false;
 
@@ -57,6 +58,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
                          v1::DeleteJobResponse*) override;
   grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest* request,
                           v1::ForgetNodeResponse*) override;
+  grpc::Status DrainNode(grpc::ServerContext*, const v1::DrainNodeRequest* request,
+                         v1::DrainNodeResponse* reply) override;
   grpc::Status ReplanJob(grpc::ServerContext* context, const v1::ReplanJobRequest* request,
                          v1::ReplanJobResponse* reply) override;
   // Plans until nobody waits for it.

@@ -35,6 +35,19 @@ TEST_CASE("one node is shown with its profiles, an unknown one names those that 
   CHECK(unknown.err == "medley: no node c; there are: a, b\n");
 }
 
+TEST_CASE("a node that is drained says of each job how it leaves, or that it stays") {
+  FakeCoordinator coordinator;
+  for (const char* job : {"saves-1", "starts-2", "saves-3"}) coordinator.drained.add_leaving(job);
+  coordinator.drained.add_leaving_at_once("starts-2");
+  coordinator.drained.add_staying("stays-4");
+  const Outcome outcome = Ask(coordinator, {"drain", "a", "--now"});
+  CHECK(coordinator.Seen()["drain"] == "node: \"a\" now: true");
+  CHECK_THAT(outcome.out, Catch::Contains("after their step and a checkpoint: saves-1, saves-3\n") &&
+                              Catch::Contains("at once, without a checkpoint of what they did since their "
+                                              "last: starts-2\n") &&
+                              Catch::Contains(": stays-4\n"));
+}
+
 TEST_CASE("a cluster is written as a file in which nodes that are alike are one group") {
   FakeCoordinator coordinator;
   for (const char* name : {"n08", "n09", "n11"}) {

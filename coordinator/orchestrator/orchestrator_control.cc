@@ -158,6 +158,7 @@ v1::DrainNodeResponse Orchestrator::MoveJobsFrom(const std::string& node, const 
     if (after_checkpoint) {
       active.runner->FinishEarly(JobEvent::kInterrupted, cause);
     } else {
+      response.add_leaving_at_once(id);
       active.runner->Abort(JobEvent::kInterrupted, cause);
     }
     journal_.SetWait(

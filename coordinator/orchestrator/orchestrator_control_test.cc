@@ -207,6 +207,7 @@ TEST_CASE(
   site.Register(FakeNode("b"));
   const v1::DrainNodeResponse drained = Drain(site, "a");
   CHECK(drained.leaving_size() == 1);
+  CHECK(drained.leaving_at_once_size() == 0);
   CHECK(drained.staying_size() == 0);
   const v1::Job job = site.AwaitJob(
       id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
@@ -226,7 +227,10 @@ TEST_CASE("a job without checkpoints stays on a drained node, unless it is to le
   site.Await(id, v1::JOB_STATE_RUNNING);
   CHECK(Drain(site, "a").staying(0) == id);
   CHECK(site.orchestrator->journal().Get(id)->state() == v1::JOB_STATE_RUNNING);
-  CHECK(Drain(site, "a", /*now=*/true).leaving(0) == id);
+  const v1::DrainNodeResponse left = Drain(site, "a", /*now=*/true);
+  CHECK(left.leaving(0) == id);
+  REQUIRE(left.leaving_at_once_size() == 1);
+  CHECK(left.leaving_at_once(0) == id);
   CHECK_THAT(site.AwaitJob(id,
                            [](const v1::Job& job) {
                              return job.state() != v1::JOB_STATE_RUNNING &&
