@@ -78,14 +78,28 @@ absl::StatusOr<v1::AllReduceExplanation> Orchestrator::ExplainAllReduce(
 absl::Status Orchestrator::RefuseInUse(const std::vector<ClusterDeviceLocation>& devices) {
   const std::vector<std::string> free = UsableDevices();
   const std::unordered_set<std::string> usable(free.begin(), free.end());
-  std::vector<std::string> in_use;
+  std::vector<std::string> in_use, drained, away;
   for (const ClusterDeviceLocation& device : devices) {
-    if (!usable.contains(FullName(device))) in_use.push_back(FullName(device));
+    if (usable.contains(FullName(device))) continue;
+    const std::string node = NodeOf(FullName(device));
+    (standing_.IsDrained(node)  ? drained
+     : standing_.IsUsable(node) ? in_use
+                                : away)
+        .push_back(FullName(device));
   }
-  if (in_use.empty()) return absl::OkStatus();
+  std::vector<std::string> why;
+  const auto add = [&](const std::vector<std::string>& names, const char* one, const char* several) {
+    if (!names.empty()) why.push_back(absl::StrCat(SomeNames(names), names.size() == 1 ? one : several));
+  };
+  add(in_use, " is in use (`medley nodes` shows by whom)", " are in use (`medley nodes` shows by whom)");
+  add(drained, " is of a drained node (`medley undrain` has it used again)",
+      " are of drained nodes (`medley undrain` has them used again)");
+  add(away, " is of a node whose agent leaves or does not answer",
+      " are of nodes whose agents leave or do not answer");
+  if (why.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("links are measured between devices that nothing else uses, and ", SomeNames(in_use),
-                   in_use.size() == 1 ? " is" : " are", " in use; `medley nodes` shows by whom"));
+      absl::StrCat("links are measured between devices that jobs may use and nothing else does, and ",
+                   absl::StrJoin(why, ", ")));
 }
 
 absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::MeasureLinks(const std::vector<std::string>& devices,

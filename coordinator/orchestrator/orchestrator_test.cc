@@ -555,7 +555,7 @@ TEST_CASE("links are listed as far as they are known, for all devices or for som
   }
 }
 
-TEST_CASE("where thousands of devices are in use some are named") {
+TEST_CASE("where thousands of devices are of drained nodes some are named") {
   OrchestratorSite site;
   constexpr int kNodes = 40, kDevicesOfNode = 50;
   for (int n = 0; n < kNodes; ++n) site.Register(FakeNode(absl::StrCat("node", n), kDevicesOfNode));
@@ -567,7 +567,8 @@ TEST_CASE("where thousands of devices are in use some are named") {
   const absl::Status refused = site.orchestrator->MeasureLinks({}).status();
   CHECK(absl::IsFailedPrecondition(refused));
   CHECK_THAT(std::string(refused.message()),
-             Catch::Contains("node0/cpu0, node0/cpu1, ") && Catch::Contains(" and 1988 more are in use"));
+             Catch::Contains("node0/cpu0, node0/cpu1, ") &&
+                 Catch::Contains(" and 1988 more are of drained nodes (`medley undrain`"));
   CHECK(site.agents.probes() == 0);
 }
 
@@ -581,6 +582,13 @@ TEST_CASE("links are measured between free devices alone") {
   CHECK(absl::IsFailedPrecondition(busy));
   CHECK_THAT(std::string(busy.message()), Catch::Contains("a/cpu1 is in use") && !Catch::Contains("a/cpu0"));
   CHECK(site.agents.probes() == 0);
+  site.Register(FakeNode("b"));
+  v1::DrainNodeRequest drain;
+  drain.set_node("b");
+  REQUIRE(site.orchestrator->DrainNode(drain).ok());
+  CHECK_THAT(std::string(site.orchestrator->MeasureLinks({}).status().message()),
+             Catch::Contains("a/cpu1 is in use") && Catch::Contains(", b/cpu0 is of a drained node"));
+  REQUIRE(site.orchestrator->UndrainNode("b").ok());
   REQUIRE(site.Cancel(id).ok());
   site.Await(id, v1::JOB_STATE_CANCELLED);
   CHECK(site.orchestrator->MeasureLinks({}).ok());
