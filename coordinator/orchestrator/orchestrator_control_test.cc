@@ -494,6 +494,21 @@ TEST_CASE("why a job waits is said") {
   reason(fourth, "x/cpu0 (not there)");
 }
 
+TEST_CASE("a job waits behind the one of the highest priority, not the oldest") {
+  OrchestratorSite site;
+  const std::string older = site.Submit(FakeJob("older"));
+  v1::JobSpec wants = FakeJob("urgent");
+  wants.mutable_scheduling()->set_priority(10);
+  wants.mutable_scheduling()->set_least_devices(4);
+  const std::string urgent = site.Submit(wants), newer = site.Submit(FakeJob("newer"));
+  site.Register(FakeNode("a", 3));
+  const auto reason = [&](const std::string& job, const std::string& text) {
+    site.AwaitJob(job, [&](const v1::Job& j) { return j.state_reason() == text; });
+  };
+  reason(urgent, "waits for 4 devices (scheduling.least_devices): 3 are free");
+  for (const std::string& behind : {older, newer}) reason(behind, absl::StrCat("waits behind ", urgent));
+}
+
 TEST_CASE("jobs that have ended are deleted and lost nodes forgotten when the user says so") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));

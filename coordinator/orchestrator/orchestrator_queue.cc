@@ -131,6 +131,9 @@ void Orchestrator::StartWhatCanStart() {
     free = UsableDevices();
   }
   const std::set<std::string> left(free.begin(), free.end());
+  // As NextToStart has them: what the first one wants is kept from the others.
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const WaitingJob& a, const WaitingJob& b) { return a.priority > b.priority; });
   for (const WaitingJob& job : jobs) {
     const bool is_first = &job == &jobs.front();
     journal_.SetWait(job.id, WhatItWaitsFor(job, is_first ? "" : jobs.front().id, left, round));
