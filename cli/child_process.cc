@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -79,6 +80,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Options& options) {
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : options_(std::move(other.options_)),
       pid_(std::exchange(other.pid_, -1)),
+      killed_(other.killed_),
       ended_(std::move(other.ended_)) {}
 
 ChildProcess::~ChildProcess() {
@@ -93,7 +95,9 @@ std::optional<std::string> ChildProcess::Ended() {
   if (reaped < 0) {
     ended_ = "is gone";
   } else if (WIFSIGNALED(status)) {
-    ended_ = absl::StrCat("was killed by signal ", WTERMSIG(status));
+    ended_ =
+        absl::StrCat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")",
+                     WTERMSIG(status) == SIGKILL && !killed_ ? ", perhaps out of memory: dmesg says" : "");
   } else {
     ended_ = absl::StrCat("exited with ", WEXITSTATUS(status));
   }
@@ -117,6 +121,7 @@ void ChildProcess::Terminate() {
 void ChildProcess::Wait(absl::Time deadline) {
   while (!Ended() && Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
   if (Ended()) return;
+  killed_ = true;
   kill(pid_, SIGKILL);
   while (!Ended()) absl::SleepFor(absl::Milliseconds(5));
 }

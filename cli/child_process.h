@@ -33,7 +33,7 @@ class ChildProcess {
   ~ChildProcess();
 
   const std::string& name() const { return options_.name; }
-  // How it ended: "exited with 1", "was killed by signal 9". Nothing while it runs.
+  // How it ended: "exited with 1", "was killed by signal 15 (Terminated)". Nothing while it runs.
   std::optional<std::string> Ended();
   // The newest lines of its log, at most `lines`.
   std::string LastWords(int lines) const;
@@ -46,7 +46,8 @@ class ChildProcess {
   ChildProcess(Options options, pid_t pid) : options_(std::move(options)), pid_(pid) {}
 
   Options options_;
-  pid_t pid_;  // -1: moved from
+  pid_t pid_;            // -1: moved from
+  bool killed_ = false;  // by this
   std::optional<std::string> ended_;
 };
 

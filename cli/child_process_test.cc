@@ -41,14 +41,21 @@ TEST_CASE("a child is asked to end") {
   CHECK_FALSE(child.Ended());
   child.Terminate();
   child.Wait(Now() + absl::Seconds(30));
-  CHECK(child.Ended() == "was killed by signal 15");
+  CHECK(child.Ended() == "was killed by signal 15 (Terminated)");
 }
 
 TEST_CASE("a child that does not end in time is killed") {
   const Folder folder;
   ChildProcess child = StartShell(folder, "trap '' TERM; while true; do sleep 1000; done");
   child.Wait(absl::InfinitePast());
-  CHECK(child.Ended() == "was killed by signal 9");
+  CHECK(child.Ended() == "was killed by signal 9 (Killed)");
+}
+
+TEST_CASE("of a child that another killed it is said where the reason may stand") {
+  const Folder folder;
+  ChildProcess child = StartShell(folder, "kill -9 $$");
+  child.Wait(Now() + absl::Seconds(30));
+  CHECK(child.Ended() == "was killed by signal 9 (Killed), perhaps out of memory: dmesg says");
 }
 
 TEST_CASE("what cannot be started says so") {

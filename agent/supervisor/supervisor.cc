@@ -74,7 +74,7 @@ std::shared_ptr<Supervisor::Task> Supervisor::Find(const std::string& task_id) {
 
 void Supervisor::Drop(const std::shared_ptr<Task>& task) {
   task->stopped = true;
-  if (task->worker != nullptr) task->worker->Kill();
+  if (task->worker != nullptr) task->worker->Kill("its task was stopped");
   std::erase_if(task_by_device_, [&](const auto& entry) { return entry.second == task; });
   dropped_.emplace(task->device, task);
   changed_.NotifyAll();
@@ -140,7 +140,7 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest
       absl::StrCat("task ", task->id, " is prepared on ", task->device, " by process ", task->worker->pid()),
       task->about);
   task->last_pong = task->last_progress = Now();
-  if (task->stopped) task->worker->Kill();
+  if (task->stopped) task->worker->Kill("its task was stopped");
   task->reader = std::thread([this, t = task.get()] { ReadReplies(*t); });
   return Admission{.task = task};
 }

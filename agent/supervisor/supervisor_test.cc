@@ -165,7 +165,8 @@ TEST_CASE("a worker that dies while preparing is Unavailable, with how it ended 
   const absl::Status words = supervisor.Prepare(Task("die with last words/1"), Soon()).status();
   CHECK(absl::IsUnavailable(words));
   CHECK_THAT(std::string(words.message()),
-             Catch::Contains("signal 9") && Catch::Contains("loading the model | the driver is on fire"));
+             Catch::Contains("signal 9 (Killed), perhaps out of memory: dmesg on its node says; ") &&
+                 Catch::Contains("loading the model | the driver is on fire"));
   CHECK(supervisor.Prepare(Task("train/2"), Soon()).ok());  // the device is free again
 }
 
@@ -464,7 +465,8 @@ TEST_CASE("Stop reaches a worker that is still preparing") {
   }
   prepare.join();
   CHECK(absl::IsUnavailable(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("signal 9"));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("signal 9 (Killed) by its agent: its task was stopped"));
 }
 
 TEST_CASE(

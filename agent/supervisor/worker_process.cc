@@ -196,7 +196,11 @@ void WorkerProcess::AwaitExit() {
     } else {
       end_ = absl::StrCat("ended with exit status ", WEXITSTATUS(status));
     }
-    if (!killed_because_.empty()) absl::StrAppend(&end_, " by its agent: ", killed_because_);
+    if (!killed_because_.empty()) {
+      absl::StrAppend(&end_, " by its agent: ", killed_because_);
+    } else if (reaped && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+      absl::StrAppend(&end_, ", perhaps out of memory: dmesg on its node says");
+    }
     changed_.NotifyAll();
   }
   channel_->StopReceiving();  // others may hold its other end
