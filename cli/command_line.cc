@@ -396,17 +396,18 @@ Output AskedOutput(const std::vector<std::string>& words) {
   return Output::kText;
 }
 
-// The first word that is neither an option nor the value of one; empty: there is none.
-std::string FirstWord(const std::vector<std::string>& words) {
+// Those that are neither an option nor the value of one that goes with every command.
+std::vector<std::string> BareWords(const std::vector<std::string>& words) {
+  std::vector<std::string> bare;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--coordinator" || words[i] == "--certificates" || words[i] == "--output" ||
         words[i] == "--timeout") {
       ++i;
     } else if (!absl::StartsWith(words[i], "-")) {
-      return words[i];
+      bare.push_back(words[i]);
     }
   }
-  return "";
+  return bare;
 }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
@@ -417,26 +418,33 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-std::string NoCommand(const CLI::App& app, const std::string& word) {
+// `of`: "medley", or "medley certs" and the like, whose commands `app` has.
+std::string NoCommand(const CLI::App& app, const std::string& of, const std::string& word) {
   const std::string nearest = NearestName(word, CommandNames(app));
-  return absl::StrCat(
-      "no command \"", word, "\"; ",
-      nearest.empty() ? "medley --help lists them" : absl::StrCat("did you mean \"", nearest, "\"?"));
+  const std::string outer = of == "medley" ? "" : absl::StrCat(of.substr(of.find(' ') + 1), " ");
+  return absl::StrCat("no command \"", outer, word, "\"; ",
+                      nearest.empty() ? absl::StrCat(of, " --help lists them")
+                                      : absl::StrCat("did you mean \"", outer, nearest, "\"?"));
 }
 
 // What is wrong with the command line, in one line.
 std::string Explain(const CLI::App& app, const CLI::ParseError& error,
                     const std::vector<std::string>& words) {
   std::string command = "medley";
+  const CLI::App* last = &app;
+  size_t named = 0;
   for (std::vector<CLI::App*> chosen = app.get_subcommands(); !chosen.empty();
-       chosen = chosen[0]->get_subcommands())
-    absl::StrAppend(&command, " ", chosen[0]->get_name());
-  if (command != "medley")
-    return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (", command, " --help)");
-  const std::string word = FirstWord(words);
-  if (word.empty() && words.empty()) return "no command; medley --help lists them";
-  if (word.empty()) return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (medley --help)");
-  return NoCommand(app, word);
+       chosen = last->get_subcommands()) {
+    last = chosen[0];
+    absl::StrAppend(&command, " ", last->get_name());
+    ++named;
+  }
+  if (!CommandNames(*last).empty()) {
+    const std::vector<std::string> bare = BareWords(words);
+    if (bare.size() > named) return NoCommand(*last, command, bare[named]);
+    if (words.size() == bare.size()) return absl::StrCat("no command; ", command, " --help lists them");
+  }
+  return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (", command, " --help)");
 }
 
 }  // namespace
@@ -477,9 +485,9 @@ int RunCommandLine(int argc, char** argv) {
   // `medley help [COMMAND]` is `medley [COMMAND] --help`.
   if (!words.empty() && words[0] == "help") {
     words.erase(words.begin());
-    const std::string word = FirstWord(words);
-    if (!word.empty() && !absl::c_linear_search(CommandNames(app), word))
-      return Report(absl::InvalidArgumentError(NoCommand(app, word)), AskedOutput(words));
+    const std::vector<std::string> bare = BareWords(words);
+    if (!bare.empty() && !absl::c_linear_search(CommandNames(app), bare[0]))
+      return Report(absl::InvalidArgumentError(NoCommand(app, "medley", bare[0])), AskedOutput(words));
     words.push_back("--help");
   }
   try {
