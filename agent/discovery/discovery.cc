@@ -122,6 +122,12 @@ absl::Status CompleteReal(v1::Device& device, const Backend& backend, const std:
   }
   device.set_kind(nature.kind);
   SetComputes(nature.computes, device);
+  if (nature.total_memory > Bytes{} &&
+      device.memory_bytes() > static_cast<uint64_t>(nature.total_memory.value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".memory_bytes: ", FormatBytes(DecodeBytes(device.memory_bytes())),
+                     " is more than the ", FormatBytes(nature.total_memory), " that ", nature.kind, " has"));
+  }
   if (!device.has_memory_bytes()) device.set_memory_bytes(static_cast<uint64_t>(nature.memory.value));
   const auto largest_buffer = static_cast<uint64_t>(nature.largest_buffer.value);
   if (largest_buffer < device.memory_bytes()) device.set_largest_buffer_bytes(largest_buffer);

@@ -76,6 +76,16 @@ TEST_CASE(
   CHECK((*complete)[0].cores_size() >= 1);
   CHECK((*complete)[1].cores().empty());
   CHECK((*complete)[2].cores().empty());
+  backends.back().nature = [](const DeviceDescription&) {
+    return DeviceNature{.kind = "Fast 9000", .memory = GiB(3), .total_memory = GiB(8)};
+  };
+  const auto too_much = CompleteDevices(devices, backends);
+  CHECK(too_much.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(too_much.status().message()),
+             Catch::Contains(
+                 "devices[1] (fast0).memory_bytes: 9.0 GiB is more than the 8.0 GiB that Fast 9000 has"));
+  devices[1].set_memory_bytes(uint64_t{8} << 30);
+  CHECK(CompleteDevices(devices, backends).status().ToString() == "OK");
   devices[2].add_cores(0);
   const auto refused = CompleteDevices(devices, backends);
   CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);

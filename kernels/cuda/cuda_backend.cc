@@ -130,7 +130,8 @@ DeviceNature Nature(const DeviceDescription& description) {
   return {.kind = absl::StrCat("cuda", is_tf32 ? ":tf32" : "", is_without_cudnn ? ":no-cudnn" : "", ", ",
                                properties->name),
           .computes = ComputedBy(*properties),
-          .memory = MemoryOffered(*properties)};
+          .memory = MemoryOffered(*properties),
+          .total_memory = properties->memory};
 }
 
 }  // namespace

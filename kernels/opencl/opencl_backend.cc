@@ -106,7 +106,8 @@ DeviceNature Nature(const DeviceDescription& description) {
   return {.kind = absl::StrCat("opencl ", device->title(), cores),
           .memory = Offered(*device),
           .on_cores = on_cores,
-          .largest_buffer = device->largest_buffer};
+          .largest_buffer = device->largest_buffer,
+          .total_memory = device->memory};
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct DeviceNature {
   Bytes memory;                 // how much of it an agent offers where nothing is said
   bool on_cores = false;        // whether it computes on cores of this machine's, and not on some of its own
   Bytes largest_buffer;         // that its driver allocates; 0: as large as there is memory
+  Bytes total_memory;           // that it has; 0: not known
 };
 
 // One backend, as the composition root lists it.
