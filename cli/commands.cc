@@ -28,6 +28,8 @@
 namespace medley {
 namespace {
 
+constexpr int kUsualAuditRecords = 1000;  // that the coordinator gives unless it is asked for more
+
 // `all` with one node and the profiles of its devices' kinds.
 absl::StatusOr<v1::ListNodesResponse> OnlyNode(const v1::ListNodesResponse& all, const std::string& name) {
   v1::ListNodesResponse one;
@@ -171,7 +173,10 @@ absl::Status RunAudit(const Connection& connection, uint32_t limit, double since
   v1::ListAuditRequest request;
   request.set_limit(limit);
   request.set_since_seconds(since_seconds);
-  return Show(connection, Connect(connection).ListAudit(request),
+  const absl::StatusOr<v1::ListAuditResponse> audit = Connect(connection).ListAudit(request);
+  if (audit.ok() && limit == 0 && audit->records_size() == kUsualAuditRecords)
+    Note(connection, absl::StrCat("these are the newest ", kUsualAuditRecords, " records; -n N shows more"));
+  return Show(connection, audit,
               [&](const v1::ListAuditResponse& reply) { return FormatAudit(reply, connection.columns); });
 }
 

@@ -169,6 +169,13 @@ grpc::Status FakeCoordinator::ListLinks(grpc::ServerContext* context, const v1::
   return status;
 }
 
+grpc::Status FakeCoordinator::ListAudit(grpc::ServerContext*, const v1::ListAuditRequest* request,
+                                        grpc::ServerWriter<v1::ListAuditResponse>* writer) {
+  See("audit", *request);
+  writer->Write(audit);
+  return status;
+}
+
 grpc::Status FakeCoordinator::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request,
                                        v1::Trace* reply) {
   See("trace", *request);

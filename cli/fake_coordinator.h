@@ -41,6 +41,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   std::function<void()> during_backup;  // before BackUp ends
   v1::ListLogsResponse logs;
   v1::ListStepsResponse steps;
+  v1::ListAuditResponse audit;
   v1::ListNodesResponse nodes;
   v1::DrainNodeResponse drained;
   v1::ClusterSpec cluster;
@@ -79,6 +80,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
                             grpc::ServerWriter<v1::ListLinksResponse>*) override;
   grpc::Status ListLinks(grpc::ServerContext* context, const v1::ListLinksRequest* request,
                          grpc::ServerWriter<v1::ListLinksResponse>*) override;
+  grpc::Status ListAudit(grpc::ServerContext*, const v1::ListAuditRequest* request,
+                         grpc::ServerWriter<v1::ListAuditResponse>* writer) override;
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* reply) override;
   grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request,
                         v1::ListLogsResponse* reply) override;

@@ -84,6 +84,10 @@ TEST_CASE("lists say when there is more, and take as many as is asked for") {
   CHECK(Ask(coordinator, {"steps", "x", "-n", "3"}).code == 0);
   CHECK(coordinator.Seen()["steps"] == "job_id: \"x\" limit: 3");
   CHECK(Ask(coordinator, {"logs", "x", "-n", "0"}).code == 2);
+  for (int i = 0; i < 1000; ++i) coordinator.audit.add_records();
+  CHECK(Ask(coordinator, {"audit"}).err == "medley: these are the newest 1000 records; -n N shows more\n");
+  CHECK(Ask(coordinator, {"audit", "-n", "1000"}).err.empty());
+  CHECK(Ask(coordinator, {"--output", "json", "audit"}).err.empty());
 }
 
 TEST_CASE("logs are followed until the job has ended, each line once") {
