@@ -24,8 +24,9 @@ absl::Status UpdateDecision::Skip(double loss_sum, double norm) {
   if (!loss_scale_.Shrink()) {
     if (skipped_in_a_row_ >= spec_.optimizer.skip_non_finite) {
       return absl::InvalidArgumentError(absl::StrFormat(
-          "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Try a lower learning "
-          "rate, a longer warm-up, or gradient clipping",
+          "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Submit the job "
+          "again, from a checkpoint (checkpoint.resume_from), with a lower learning rate, a longer warm-up, "
+          "gradient clipping or a larger optimizer.skip_non_finite; `medley resume` comes to the same step",
           std::isfinite(loss_sum) ? "gradient norm" : "loss", loss_sum, norm,
           skipped_in_a_row_ > 0
               ? absl::StrFormat(", after %s in a row that %s skipped", Counted(skipped_in_a_row_, "step"),

@@ -54,7 +54,8 @@ TEST_CASE(
   CHECK_THAT(
       std::string(refused.message()),
       Catch::Contains(std::isnan(loss) ? "the loss is not finite" : "the gradient norm is not finite") &&
-          Catch::Contains("after 1 step in a row that was skipped"));
+          Catch::Contains("after 1 step in a row that was skipped") &&
+          Catch::Contains("checkpoint.resume_from") && Catch::Contains("optimizer.skip_non_finite"));
 }
 
 TEST_CASE("a job that skips no steps is told that its loss scale was 1 already") {
