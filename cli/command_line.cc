@@ -475,7 +475,7 @@ int RunCommandLine(int argc, char** argv) {
   AddWhatIfCommand(app, arguments, action);
   AddJobCommands(app, arguments, action);
   AddOtherCommands(app, arguments, action);
-  AddGenerateCommand(app, action);
+  AddGenerateCommand(app, arguments.connection.output, action);
   AddLinksCommand(app, arguments.connection, action);
   AddOperatorCommands(app, arguments.connection, action);
   AddCertificatesCommand(app, arguments.connection, action);

@@ -20,9 +20,10 @@ namespace {
 
 constexpr int64_t kMostTokens = 10'000'000;
 
-absl::Status BecomeWorker(const std::map<std::string, std::string>& options) {
+absl::Status BecomeWorker(const std::map<std::string, std::string>& options, Output output) {
   ASSIGN_OR_RETURN(const std::string program, SiblingProgram("medley-worker"));
   std::vector<std::string> words = {program, "generate"};
+  if (output == Output::kJson) words.push_back("--output=json");
   for (const auto& [option, value] : options) words.push_back(absl::StrCat(option, "=", value));
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -51,7 +52,7 @@ std::string NotEmpty(const std::string& text) { return text.empty() ? "is empty"
 
 }  // namespace
 
-void AddGenerateCommand(CLI::App& app, std::function<absl::Status()>& action) {
+void AddGenerateCommand(CLI::App& app, const Output& output, std::function<absl::Status()>& action) {
   const auto options = std::make_shared<std::map<std::string, std::string>>();
   CLI::App* generate = app.add_subcommand("generate", "continue a prompt with an exported model");
   const auto option = [&](const char* name, const char* what,
@@ -77,12 +78,12 @@ void AddGenerateCommand(CLI::App& app, std::function<absl::Status()>& action) {
   option("--temperature", "0: always the likeliest; default: 0.8", Temperature);
   option("--top-k", "sample from the likeliest so many; 0: from all; default: 40", Whole(0, kMostTokens));
   option("--seed", "of the sampling; default: 1", Whole(0, INT64_MAX));
-  generate->callback([options, prompt, &action] {
-    action = [options, prompt]() -> absl::Status {
+  generate->callback([options, prompt, &output, &action] {
+    action = [options, prompt, &output]() -> absl::Status {
       if (prompt->count() == 0 && options->count("--prompt-tokens") == 0) {
         return absl::InvalidArgumentError("generate: give --prompt TEXT or --prompt-tokens IDS");
       }
-      return BecomeWorker(*options);
+      return BecomeWorker(*options, output);
     };
   });
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "agent/discovery/discovery.h"
 #include "agent/worker/align_commands.h"
 #include "agent/worker/generate.h"
@@ -19,6 +20,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/log/log.h"
 #include "runtime/wire/device_codec.h"
+#include "runtime/wire/json_message.h"
 
 namespace {
 
@@ -26,7 +28,7 @@ constexpr int kChannelDescriptor = 3;
 constexpr int kFailed = 1, kBadInput = 2;
 
 struct GenerateFlags {
-  std::string model, prompt, prompt_tokens;
+  std::string model, prompt, prompt_tokens, output = "text";
   medley::GenerateOptions options;
 };
 
@@ -60,6 +62,18 @@ absl::Status RunGenerate(GenerateFlags& flags) {
   return status;
 }
 
+// As medley says its own.
+void SayError(const char* command, const absl::Status& status, bool as_json) {
+  const std::string message(status.message());
+  if (as_json) {
+    const std::string code = absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
+    std::fprintf(stderr, "{\"error\": %s, \"code\": %s}\n", medley::JsonString(message).c_str(),
+                 medley::JsonString(code).c_str());
+  } else {
+    std::fprintf(stderr, "medley %s: %s\n", command, message.c_str());
+  }
+}
+
 // What CLI11 has to say of the command line, and the exit code: 2 if it is wrong.
 int ReportParse(const CLI::App& app, const CLI::ParseError& error) {
   return app.exit(error) == 0 ? 0 : kBadInput;
@@ -88,6 +102,9 @@ int main(int argc, char** argv) {
   generate->add_option("--top-k", flags.options.top_k, "sample from so many; 0: from all")
       ->capture_default_str();
   generate->add_option("--seed", flags.options.seed, "of the sampling")->capture_default_str();
+  generate->add_option("--output", flags.output, "of errors: text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   std::function<absl::Status()> align;
   medley::AddAlignCommands(app, align);
   try {
@@ -102,7 +119,6 @@ int main(int argc, char** argv) {
     _exit(status);  // threads of libraries may still be at it; nothing is left to save
   }
   const absl::Status status = align ? align() : RunGenerate(flags);
-  const char* command = align ? "align" : "generate";
-  if (!status.ok()) std::fprintf(stderr, "medley %s: %s\n", command, std::string(status.message()).c_str());
+  if (!status.ok()) SayError(align ? "align" : "generate", status, flags.output == "json");
   return status.ok() ? 0 : absl::IsInvalidArgument(status) ? kBadInput : kFailed;
 }

@@ -142,6 +142,8 @@ class ErrorsTest(ClusterTest):
                 result = self.running.cli(*generate, *arguments, check=False)
                 self.assert_message(result, status, wanted)
                 self.assertEqual(result.out, "")
+        result = self.running.cli("--output", "json", *generate, "--prompt", "a", check=False)
+        self.assertEqual((result.status, json.loads(result.err)["code"]), (2, "invalid_argument"), result)
         shown = self.running.cli("generate", "--help").out
         for default in ("default: 200", "default: 0.8", "default: 40", "default: 1"):
             self.assertIn(default, shown)
