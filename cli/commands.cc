@@ -15,8 +15,10 @@
 #include "absl/strings/str_join.h"
 #include "cli/chrome_trace.h"
 #include "cli/coordinator_client.h"
+#include "cli/interrupts.h"
 #include "cli/kernel_view.h"
 #include "cli/output_file.h"
+#include "cli/patient_call.h"
 #include "runtime/base/files/write_all.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
@@ -93,7 +95,13 @@ absl::Status RunKernels(const Connection& connection, const std::string& node) {
   if (connection.output == Output::kCluster) {
     return absl::InvalidArgumentError("--output: cluster does not go with --kernels");
   }
-  return Show(connection, Connect(connection).ListKernels(node), FormatKernels);
+  BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  const absl::StatusOr<v1::ListKernelsResponse> kernels =
+      CallPatiently("asking devices for their kernels", "interrupted",
+                    [&](CallHandle& handle) { return client.ListKernels(node, handle); });
+  return Show(connection, kernels,
+              [&](const v1::ListKernelsResponse& reply) { return FormatKernels(reply, connection.columns); });
 }
 
 absl::Status RunDrain(const Connection& connection, const std::string& node, bool now) {

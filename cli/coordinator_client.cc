@@ -142,9 +142,11 @@ struct CoordinatorClient::Impl {
   // The parts of an answer, merged.
   template <typename Part, typename Request>
   absl::StatusOr<Part> CallForParts(StreamMethod<Part, Request> method, const Request& request,
-                                    absl::Duration limit) const {
+                                    absl::Duration limit, CallHandle* handle = nullptr) const {
     grpc::ClientContext context;
     SetDeadline(context, limit);
+    std::optional<Cancellable> cancellable;
+    if (handle != nullptr) cancellable.emplace(*handle, context);
     const std::unique_ptr<grpc::ClientReader<Part>> reader = (stub.get()->*method)(&context, request);
     Part whole, part;
     while (reader->Read(&part)) whole.MergeFrom(part);
@@ -260,10 +262,11 @@ absl::StatusOr<v1::ListNodesResponse> CoordinatorClient::ListNodes() {
   return impl_->Call(&Stub::ListNodes, v1::ListNodesRequest(), impl_->timeout);
 }
 
-absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std::string& node) {
+absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std::string& node,
+                                                                       CallHandle& handle) {
   v1::ListKernelsRequest request;
   request.set_node(node);
-  return impl_->Call(&Stub::ListKernels, request, impl_->long_timeout());
+  return impl_->Call(&Stub::ListKernels, request, impl_->long_timeout(), &handle);
 }
 
 absl::StatusOr<v1::CheckNodesResponse> CoordinatorClient::CheckNodes(const v1::CheckNodesRequest& request) {
@@ -285,11 +288,13 @@ absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::ve
 }
 
 absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::MeasureLinks(const std::vector<std::string>& devices,
-                                                                      v1::MessageProtection protection) {
+                                                                      v1::MessageProtection protection,
+                                                                      CallHandle& handle) {
   v1::MeasureLinksRequest request;
   request.mutable_devices()->Add(devices.begin(), devices.end());
   request.set_message_protection(protection);
-  return impl_->CallForParts(&Stub::MeasureLinks, request, std::max(impl_->patience(), absl::Hours(1)));
+  return impl_->CallForParts(&Stub::MeasureLinks, request, std::max(impl_->patience(), absl::Hours(1)),
+                             &handle);
 }
 
 absl::StatusOr<v1::AllReduceExplanation> CoordinatorClient::ExplainAllReduce(

@@ -66,7 +66,7 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // The kernels of `node`, or of all live nodes if it is empty. May take ten times the timeout, and five minutes at
   // least, as the next two.
-  absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);
+  absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node, CallHandle& handle);
   absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const v1::CheckNodesRequest& request);
   absl::StatusOr<v1::GetStacksResponse> GetStacks(const std::string& job_id);
   // Between `devices`, or all that there are if it is empty. `protection`: as of ListLinksRequest.
@@ -74,9 +74,8 @@ class CoordinatorClient {
       const std::vector<std::string>& devices,
       v1::MessageProtection protection = v1::MESSAGE_PROTECTION_UNSPECIFIED);
   // The same, measured anew. Takes its time, seconds a link; a timeout leaves it an hour at least.
-  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(
-      const std::vector<std::string>& devices,
-      v1::MessageProtection protection = v1::MESSAGE_PROTECTION_UNSPECIFIED);
+  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices,
+                                                     v1::MessageProtection protection, CallHandle& handle);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const std::vector<std::string>& devices,
                                                             uint64_t bytes);
   // The trace of `step`; 0: of the newest that was traced.

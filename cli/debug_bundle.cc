@@ -49,7 +49,8 @@ class Gatherer {
     RETURN_IF_ERROR(Write("versions.json", absl::StrCat("{\"medley\": \"", kMedleyVersion, "\"}\n")));
     RETURN_IF_ERROR(Add("jobs.json", client_.ListJobs(0)));
     RETURN_IF_ERROR(Add("links.json", client_.ListLinks({})));
-    RETURN_IF_ERROR(Add("kernels.json", client_.ListKernels("")));
+    CallHandle kernels;
+    RETURN_IF_ERROR(Add("kernels.json", client_.ListKernels("", kernels)));
     RETURN_IF_ERROR(Add("checks.json", client_.CheckNodes({})));
     v1::ListAuditRequest audit;
     audit.set_limit(kAuditRecords);

@@ -49,7 +49,7 @@ std::vector<Line> Condense(const std::vector<Line>& all) {
   return kept;
 }
 
-std::string FormatChoices(const v1::DeviceKernels& device) {
+std::string FormatChoices(const v1::DeviceKernels& device, size_t columns) {
   std::vector<std::vector<std::string>> rows = {{"OP", "DTYPE", "KERNEL", "DECLINED"}};
   for (int begin = 0, end = 0; begin < device.choices_size(); begin = end) {
     const std::string& op = device.choices(begin).op();
@@ -62,10 +62,10 @@ std::string FormatChoices(const v1::DeviceKernels& device) {
       rows.push_back({absl::StrCat(Printable(op), form), line.dtypes, line.kernel, line.reasons});
     }
   }
-  return FormatTable(rows);
+  return FormatTable(rows, columns);
 }
 
-std::string FormatDevice(const std::string& node, const v1::DeviceKernels& device) {
+std::string FormatDevice(const std::string& node, const v1::DeviceKernels& device, size_t columns) {
   std::vector<std::string> candidates;
   for (const std::string& candidate : device.candidates()) candidates.push_back(Printable(candidate));
   std::string text = absl::StrCat(Printable(node), "/", Printable(device.device()));
@@ -74,7 +74,7 @@ std::string FormatDevice(const std::string& node, const v1::DeviceKernels& devic
                     "; kernels, best first: ", absl::StrJoin(candidates, ", "));
   }
   absl::StrAppend(&text, "\n");
-  if (!device.choices().empty()) absl::StrAppend(&text, FormatChoices(device));
+  if (!device.choices().empty()) absl::StrAppend(&text, FormatChoices(device, columns));
   if (!device.failure().empty())
     absl::StrAppend(&text, "cannot be asked: ", Printable(device.failure()), "\n");
   return text;
@@ -82,10 +82,11 @@ std::string FormatDevice(const std::string& node, const v1::DeviceKernels& devic
 
 }  // namespace
 
-std::string FormatKernels(const v1::ListKernelsResponse& response) {
+std::string FormatKernels(const v1::ListKernelsResponse& response, size_t columns) {
   std::vector<std::string> parts;
   for (const v1::NodeKernels& node : response.nodes()) {
-    for (const v1::DeviceKernels& device : node.devices()) parts.push_back(FormatDevice(node.node(), device));
+    for (const v1::DeviceKernels& device : node.devices())
+      parts.push_back(FormatDevice(node.node(), device, columns));
     if (!node.failure().empty()) {
       parts.push_back(absl::StrCat(Printable(node.node()), ": ", Printable(node.failure()), "\n"));
     }

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_split.h"
+
 namespace medley {
 namespace {
 
@@ -77,6 +79,21 @@ TEST_CASE("what failed says so: an op, a device, a node") {
         "cannot be asked: no driver\n"
         "\n"
         "b: the agent of node b does not answer\n");
+}
+
+TEST_CASE("on a terminal reasons that are too long for it stand beneath their kernel") {
+  v1::ListKernelsResponse response;
+  v1::NodeKernels& node = *response.add_nodes();
+  node.set_node("a");
+  v1::DeviceKernels& device = *node.add_devices();
+  device.set_device("gpu0");
+  Decline(AddChoice(device, "Fill", "", "f32", "reference"), "library", "it has no kernel for this op");
+  const std::string text = FormatKernels(response, 40);
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    CAPTURE(line);
+    CHECK(line.size() <= 40);
+  }
+  CHECK_THAT(text, Catch::Contains("declined: library: it has no kernel"));
 }
 
 TEST_CASE("no nodes, no text") { CHECK(FormatKernels({}) == ""); }

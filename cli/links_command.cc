@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/coordinator_client.h"
+#include "cli/interrupts.h"
 #include "cli/link_view.h"
+#include "cli/patient_call.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
@@ -64,12 +66,17 @@ absl::Status ShowGroup(CoordinatorClient& client, const Connection& connection, 
 
 absl::Status RunLinks(const Connection& connection, const LinksCommand& command) {
   RETURN_IF_ERROR(CheckOptions(command));
+  if (command.refresh) BlockInterrupts();
   CoordinatorClient client = Connect(connection);
   if (!command.job.empty()) return ShowTraffic(client, connection, command.job);
-  if (command.refresh)
-    RETURN_IF_ERROR(
-        AsInput(client.MeasureLinks(command.pair.empty() ? command.devices : command.pair, command.protection)
-                    .status()));
+  if (command.refresh) {
+    const absl::StatusOr<v1::ListLinksResponse> measured =
+        CallPatiently("measuring links", "interrupted", [&](CallHandle& handle) {
+          return client.MeasureLinks(command.pair.empty() ? command.devices : command.pair,
+                                     command.protection, handle);
+        });
+    RETURN_IF_ERROR(AsInput(measured.status()));
+  }
   if (!command.devices.empty()) return ShowGroup(client, connection, command);
   const absl::StatusOr<v1::ListLinksResponse> links = client.ListLinks(command.pair, command.protection);
   RETURN_IF_ERROR(AsInput(links.status()));
