@@ -111,15 +111,15 @@ absl::Status TellSaving(const PlanningProblem& problem, ChosenPlan& chosen) {
 }
 
 // Of few devices planning by classes takes less than a second, and knows what the search does not: units of several devices where
-// all fits without, and orders of their own for all kinds of routes. What is proven without either needs no look.
-// Where the search ended at its limit with nothing, any plan is faster.
+// all fits without, rows that are cut and activations on the host, and orders of their own for all kinds of routes. What is proven
+// without either needs no look. Where the search found nothing, any plan is faster.
 void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& limits,
                            absl::StatusOr<ChosenPlan>& chosen) {
-  if (!chosen.ok() && !absl::IsDeadlineExceeded(chosen.status())) return;
+  const bool nothing_fits = absl::IsResourceExhausted(chosen.status());
+  if (!chosen.ok() && !nothing_fits && !absl::IsDeadlineExceeded(chosen.status())) return;
   if (chosen.ok() && chosen->proven_optimal && !problem.constraints.synthesised_orders) return;
-  if (limits.stopped() || !CanPlanByClasses(problem) ||
-      OnDevicesOfWholeBlocks(problem).devices.size() < problem.devices.size())
-    return;
+  if (limits.stopped() || !CanPlanByClasses(problem)) return;
+  if (!nothing_fits && OnDevicesOfWholeBlocks(problem).devices.size() < problem.devices.size()) return;
   absl::StatusOr<ChosenPlan> by_classes = ChooseByClasses(problem, limits);
   if (!by_classes.ok()) return;
   const absl::StatusOr<double> seconds = PredictStepSeconds(problem, by_classes->plan);
@@ -128,6 +128,9 @@ void TakeByClassesIfFaster(const PlanningProblem& problem, const SearchLimits& l
   ChooseRanges(problem, limits, *by_classes);
   if (chosen.ok() && by_classes->step_seconds >= (1 - kLeastGain) * chosen->step_seconds) return;
   if (!TellSaving(problem, *by_classes).ok()) return;
+  if (nothing_fits)
+    by_classes->fitting = absl::StrCat(
+        "no other plan was found that fits, so planned by classes of devices: ", by_classes->fitting);
   if (chosen.ok()) by_classes->simulated_plans += chosen->simulated_plans;
   if (by_classes->plan.schedule == Schedule::kOneForwardOneBackward)
     by_classes->lower_bound_seconds =
@@ -233,12 +236,14 @@ bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& u
 std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const SearchLimits& limits) {
   if (IsPlannedByClasses(problem)) return SharesOfClassesToMeasure(problem, limits);
   const MemorySaving saving = SavingOf(problem);
+  bool any_fits = false;
   for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
     bool fits = false;
     for (const std::vector<SharedUnit>& units : WaysToShare(problem, degree)) {
       if (limits.stopped()) return {};
       const bool fits_as_it_is = FitInUnits(problem, units, {}, limits);
       if (!fits_as_it_is && !(saving.any() && FitInUnits(problem, units, saving, limits))) continue;
+      any_fits = true;
       fits = fits || fits_as_it_is;
       std::vector<WantedShare> wanted;
       for (const SharedUnit& unit : units) {
@@ -251,7 +256,8 @@ std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const S
     }
     if (fits) return {};
   }
-  return {};
+  if (any_fits || !saving.any() || !CanPlanByClasses(problem)) return {};
+  return SharesOfClassesToMeasure(problem, limits);
 }
 
 }  // namespace medley

@@ -81,9 +81,10 @@ struct ChosenPlan {
 // Where constraints allow synthesised orders, the best pipelines that were found get one each (orders.h), and the
 // best of these is chosen where it is predicted to be faster by more than half a per cent. `orders` says so.
 //
-// Where that search is not exhausted, orders are allowed, or shares were measured, a plan by classes of devices is made, too, and chosen
-// where it is predicted to be faster by more than half a per cent; `fitting` then says what it is. It alone has units with sequence
-// parallelism, and units whose forwards keep in host memory what backwards need, where memory binds.
+// Where that search is not exhausted or finds nothing that fits, orders are allowed, or shares were measured, a plan by classes of devices
+// is made, too, and chosen where it is predicted to be faster by more than half a per cent, or is the only one; `fitting` then says what
+// it is. It alone has units with sequence parallelism, and units whose forwards keep in host memory what backwards need, where memory
+// binds.
 //
 // Up to kMostSearchedDevices, or where devices share processors, exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
 // devices it equals brute force on the problems of the tests. Deterministic: equal problems give equal plans.
@@ -116,7 +117,8 @@ bool FitsWithoutSharing(const PlanningProblem& problem, const SearchLimits& limi
 // if nothing fits however it is shared, or if all is measured. Asks for even shares first, and when those are
 // there for shares by speed; of 2, 3, ... devices a unit, up to the first number with which something fits,
 // and where memory may be saved (PlanConstraints::saves_memory) up to the first with which it does without
-// that. Of more than kMostSearchedDevices that are planned by classes, even shares alone, of one device of each class.
+// that. Where only what planning by classes knows may fit, and of more than kMostSearchedDevices, even shares alone, of one device of
+// each class.
 // `problem` may have devices without times and shares. Once limits.stop is set: anything. Pure.
 std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const SearchLimits& limits = {});
 

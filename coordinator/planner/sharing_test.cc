@@ -13,6 +13,7 @@
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/work_bound.h"
 #include "runtime/ir/plan/check_plan.h"
+#include "runtime/ir/program/memory.h"
 
 namespace medley {
 namespace {
@@ -310,6 +311,62 @@ TEST_CASE(
   CHECK(SharesToMeasure(problem).empty());
   for (DeviceCost& device : problem.devices) device.room.memory = GiB(1);
   CHECK(FitsWithoutSharing(problem));
+}
+
+// Of sequences so long that what passes of them take is most of its memory.
+PlanningProblem LongSequences() {
+  PlanningProblem problem = LargeModel({{"a", "a"}});
+  problem.shape.model = {
+      .layers = 2, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 64, .context = 1024};
+  problem.shape.sequence = 1024;
+  problem.micro_batch_sizes = {1};
+  problem.constraints.saves_memory = true;
+  for (DeviceCost& device : problem.devices) device.times.resize(1);
+  return problem;
+}
+
+TEST_CASE("where only units that cut rows fit their shares are measured, and they are planned by classes") {
+  PlanningProblem problem = LongSequences();
+  Plan by_rows;
+  by_rows.units = {{.devices = {problem.devices[0].name, problem.devices[1].name},
+                    .chunks = {{0, problem.shape.model.blocks()}},
+                    .recompute = Recompute::kLayers,
+                    .sequence_parallel = true}};
+  by_rows.routes = {{{0}, 4, 1}};
+  Plan all_rows = by_rows;
+  all_rows.units[0].sequence_parallel = false;
+  const Bytes memory = MemoryOfRank(by_rows, 0, problem.shape).total();
+  REQUIRE(memory < MemoryOfRank(all_rows, 0, problem.shape).total());
+  // Nothing is measured where too little memory is there even so, or none may be saved.
+  for (DeviceCost& device : problem.devices) device.room.memory = memory - Bytes{1};
+  CHECK(SharesToMeasure(problem).empty());
+  CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
+  for (DeviceCost& device : problem.devices) device.room.memory = memory;
+  problem.constraints.saves_memory = false;
+  CHECK(SharesToMeasure(problem).empty());
+  problem.constraints.saves_memory = true;
+  const std::vector<WantedShare> wanted = SharesToMeasure(problem);
+  REQUIRE(wanted.size() == 1);  // the other device is alike
+  CHECK(wanted[0].share == AtOrigin(EvenShares(problem.shape.model, 2)[0]));
+  CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
+  Measure(problem, {{0, wanted[0].share}, {1, wanted[0].share}});
+  CHECK(SharesToMeasure(problem).empty());
+  for (const bool whole_blocks : {true, false}) {
+    CAPTURE(whole_blocks);
+    for (DeviceCost& device : problem.devices) {
+      if (!whole_blocks) device.times.clear();
+    }
+    const auto chosen = ChoosePlan(problem);
+    REQUIRE(chosen.status().ToString() == "OK");
+    CHECK(chosen->plan.units == by_rows.units);
+    CheckValid(problem, chosen->plan);
+    CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
+    CHECK_FALSE(chosen->proven_optimal);
+    CHECK(chosen->lower_bound_seconds == Approx(WorkSeconds(problem)));
+    CHECK_THAT(chosen->fitting,
+               Catch::StartsWith("no other plan was found that fits, so planned by classes of devices: ") &&
+                   Catch::Contains("sequence parallelism"));
+  }
 }
 
 TEST_CASE("shares that may make plans faster are asked for as far as exchanges leave anything to gain") {
