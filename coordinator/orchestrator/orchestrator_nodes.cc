@@ -77,15 +77,19 @@ absl::StatusOr<absl::Duration> Orchestrator::Renew(const v1::RenewRequest& reque
 void Orchestrator::ExpireLeases() {
   const absl::Time now = Time();
   // Whoever could not be heard because this process stood still is not to blame.
-  const absl::Duration stall = now - ticked_ - kTick;
+  absl::Duration stall = now - ticked_ - kTick;
   if (stall > options_.lease / 3) {
     LogWarning(absl::StrCat("the coordinator stood still for ", absl::FormatDuration(stall),
                             "; leases are longer by that"));
     cluster_.Extend(stall);
+  } else {
+    stall = absl::ZeroDuration();
   }
   ticked_ = now;
   for (const Renewals::Renewal& renewal : renewals_.Take()) {
-    if (!cluster_.Renew(renewal.node, renewal.incarnation, renewal.at, renewal.lease).ok()) continue;
+    // So is the lease that is renewed: the renewal may have come before that.
+    const absl::Time from = std::min(now, renewal.at + stall);
+    if (!cluster_.Renew(renewal.node, renewal.incarnation, from, renewal.lease).ok()) continue;
     heard_of_.push_back(cluster_.AgentAddressOf(renewal.node));
     standing_.Renewed(renewal.node, renewal.at);
   }
