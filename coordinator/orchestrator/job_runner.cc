@@ -132,6 +132,9 @@ absl::Status JobRunner::RefreshLinks(MessageProtection protection) {
 
 RunOutcome JobRunner::Run() {
   const auto refuse = [&](const absl::Status& status) { return OutcomeOf({.status = status}); };
+  const auto wait = [](const absl::Status& status) {
+    return RunOutcome{.event = JobEvent::kWaitForDevices, .cause = std::string(status.message())};
+  };
   const absl::StatusOr<v1::Job> job = services_.journal.Get(job_id_);
   if (!job.ok()) return refuse(job.status());
   const absl::StatusOr<v1::JobSpec> spec = WithProtection(job->spec(), services_.least_protection, devices_);
@@ -145,6 +148,8 @@ RunOutcome JobRunner::Run() {
   }
 
   const Measurement::Result measured = Measure(*spec, *training);
+  if (absl::IsResourceExhausted(measured.end.status) && !spec->has_plan() && StillWanted().ok())
+    return wait(measured.end.status);  // larger devices may come, or be free again
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
@@ -157,9 +162,8 @@ RunOutcome JobRunner::Run() {
       PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, Limits(), measured.left_out,
              ParetoListing::kIfNeeded, so_far);
   if (const absl::Status wanted = StillWanted(); !wanted.ok()) return refuse(wanted);
-  if (absl::IsResourceExhausted(planned.status()) || absl::IsDeadlineExceeded(planned.status())) {
-    return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
-  }
+  if (absl::IsResourceExhausted(planned.status()) || absl::IsDeadlineExceeded(planned.status()))
+    return wait(planned.status());
   if (!planned.ok()) return refuse(planned.status());
   (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
   services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", Describe(planned->plan)));

@@ -384,6 +384,37 @@ TEST_CASE(
   site.Await(id, v1::JOB_STATE_DONE);
 }
 
+TEST_CASE("a job that was given devices too small for any part of it waits for larger ones") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string first = site.Submit(FakeJob("first"));
+  site.Await(first, v1::JOB_STATE_RUNNING);
+  site.agents.SetProfile([](FakeWorker&) { return absl::ResourceExhaustedError("a layer needs 4 GiB"); });
+  site.Register(FakeNode("b", 1, 1, "small"));
+  const std::string second = site.Submit(FakeJob("second"));
+  site.AwaitJob(second, [](const v1::Job& job) {
+    return job.state() != v1::JOB_STATE_PROFILING && absl::StrContains(job.state_reason(), "4 GiB");
+  });
+  CHECK(site.orchestrator->journal().Get(second)->state() == v1::JOB_STATE_QUEUED);
+  site.agents.SetTraining(TrainThreeSteps);
+  REQUIRE(site.Cancel(first).ok());
+  const v1::Job job = site.Await(second, v1::JOB_STATE_DONE);
+  REQUIRE(job.plan().plan().units_size() == 1);
+  CHECK(job.plan().plan().units(0).devices(0) == "a/cpu0");
+
+  // Where nothing more may come, and where its plan names the device, it fails, and says what it lacks.
+  OrchestratorSite alone;
+  alone.agents.SetProfile([](FakeWorker&) { return absl::ResourceExhaustedError("a layer needs 4 GiB"); });
+  alone.Register(FakeNode("b"));
+  const bool pinned = GENERATE(false, true);
+  CAPTURE(pinned);
+  if (pinned) alone.Register(FakeNode("c"));
+  const v1::Job failed = alone.Await(alone.Submit(pinned ? PinnedJob("third", {"b/cpu0"}) : FakeJob("third")),
+                                     v1::JOB_STATE_FAILED);
+  CHECK_THAT(failed.state_reason(), Catch::Contains("b/cpu0") && Catch::Contains("a layer needs 4 GiB"));
+}
+
 TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
   OrchestratorSite site;
   CHECK(absl::IsFailedPrecondition(site.orchestrator->Plan(DryRun(FakeJob("dry"))).status()));

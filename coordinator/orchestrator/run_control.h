@@ -16,7 +16,8 @@ namespace medley {
 
 // How a run of a job ended, and what is to become of the job.
 struct RunOutcome {
-  // kFinished, kLost, kInterrupted, kRefused, kCancelled or kWaitForDevices (no plan fits).
+  // kFinished, kLost, kInterrupted, kRefused, kCancelled or kWaitForDevices (nothing of it, or no plan,
+  // fits).
   JobEvent event = JobEvent::kFinished;
   std::string cause;
   AttemptEnd end;     // of what failed
