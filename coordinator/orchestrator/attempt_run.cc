@@ -67,7 +67,10 @@ void AttemptRun::Fail(Failure failure) {
 }
 
 void AttemptRun::Abort(const absl::Status& reason, const std::string& device) {
-  Fail({.task = -1, .device = device, .status = reason});
+  MutexLock lock(mutex_);
+  if (failures_.empty() && ended_ == static_cast<int>(tasks_.size())) return;
+  failures_.push_back({.task = -1, .device = device, .status = reason});
+  changed_.NotifyAll();
 }
 
 AttemptRun::~AttemptRun() { AwaitStopped(); }

@@ -63,7 +63,7 @@ class AttemptRun {
   // `patience` long.
   AttemptEnd TakeUp(const Callbacks& callbacks, absl::Duration patience);
 
-  // Ends the attempt with `reason` as its status. Before Run, too.
+  // Ends the attempt with `reason` as its status. Before Run, too; nothing happens once all tasks have ended, and without a failure.
   void Abort(const absl::Status& reason, const std::string& device = "");
 
   // Asks the tasks to end after their current step, with a checkpoint. Returns at once. Repeated, it asks again, another task, if the

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "coordinator/orchestrator/fake_agents.h"
 
 namespace medley {
@@ -311,6 +312,36 @@ TEST_CASE("an agent that is still tried again when the others have ended is foun
   const AttemptEnd end = again.TakeUp({.event = [](int, const v1::WorkerEvent&) {}}, absl::Hours(1));
   CHECK_FALSE(end.status.ok());
   CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
+}
+
+// Whose tasks have ended, and been heard to, before Start returns.
+class QuickAgents final : public FakeAgents {
+ public:
+  std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
+                                     absl::Duration patience, TaskListener listener) override {
+    const auto ended = std::make_shared<absl::Notification>();
+    listener.ended = [ended, told = listener.ended](const absl::Status& status) {
+      told(status);
+      ended->Notify();
+    };
+    auto task = FakeAgents::Start(agent_address, request, patience, listener);
+    ended->WaitForNotification();
+    return task;
+  }
+};
+
+TEST_CASE("an abort that comes when all tasks have ended well changes nothing") {
+  QuickAgents agents;
+  const bool fails = GENERATE(false, true);
+  CAPTURE(fails);
+  agents.SetTraining([fails](FakeWorker& worker) -> absl::Status {
+    if (fails && worker.request().train().rank() == 1) return absl::InvalidArgumentError("no");
+    return absl::OkStatus();
+  });
+  AttemptRun run(agents, Units(2));
+  const AttemptEnd end = run.Run({.launched = [&] { run.Abort(absl::CancelledError("node a is lost")); },
+                                  .event = [](int, const v1::WorkerEvent&) {}});
+  CHECK(end.status == (fails ? absl::CancelledError("node a is lost") : absl::OkStatus()));
 }
 
 TEST_CASE("what is taken up and is not there any more is lost") {

@@ -33,7 +33,7 @@ class FakeWorker {
 // Agents in memory. Profiles answer at once with made-up times, and so do probes without a script; what
 // training does is a script. Tasks go on whether or not anybody listens, as on real agents. Thread-safe; its
 // end ends them.
-class FakeAgents final : public AgentClient {
+class FakeAgents : public AgentClient {
  public:
   FakeAgents() = default;
   ~FakeAgents() override;

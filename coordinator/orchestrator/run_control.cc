@@ -119,13 +119,14 @@ absl::Status RunControl::StillWantedLocked() const {
 RunOutcome RunControl::OutcomeOf(const AttemptEnd& end) {
   MutexLock lock(mutex_);
   if (end.left) return {.left = true};
-  if (aborted_) return {.event = aborted_->event, .cause = aborted_->cause, .end = end};
+  // It ended by itself: what was lost since comes too late.
   if (end.stopped) {
     return {.event = wish_ ? wish_->event : JobEvent::kInterrupted,
             .cause = wish_ ? wish_->cause : "it was asked to finish early",
             .end = end};
   }
   if (end.status.ok()) return {};
+  if (aborted_) return {.event = aborted_->event, .cause = aborted_->cause, .end = end};
   if (leaving_) return {.event = JobEvent::kInterrupted, .cause = "the coordinator was stopped", .end = end};
   if (end.store_failed)
     return {.event = JobEvent::kInterrupted, .cause = std::string(end.status.message()), .end = end};
