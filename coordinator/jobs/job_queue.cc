@@ -6,6 +6,20 @@
 namespace medley {
 namespace {
 
+// Those of `available` that `job`, which names `wanted`, may have.
+std::set<std::string> Usable(const WaitingJob& job, const std::set<std::string>& wanted,
+                             const std::set<std::string>& available) {
+  std::set<std::string> usable;
+  if (wanted.empty()) {
+    usable = available;
+    for (const std::string& device : job.never) usable.erase(device);
+  }
+  for (const std::string& device : wanted) {
+    if (available.contains(device)) usable.insert(device);
+  }
+  return usable;
+}
+
 // Those of `usable` that `job` takes.
 std::set<std::string> Taken(const WaitingJob& job, const std::set<std::string>& usable) {
   if (job.most == 0 || usable.size() <= job.most) return usable;
@@ -35,23 +49,13 @@ std::optional<Grant> NextToStart(absl::Span<const WaitingJob> jobs, absl::Span<c
   for (const WaitingJob* waiting : InOrder(jobs)) {
     const WaitingJob& job = *waiting;
     const std::set<std::string> tried(job.tried_in_vain.begin(), job.tried_in_vain.end());
-    if (job.devices.empty()) {
-      std::set<std::string> usable = available;
-      for (const std::string& device : job.never) usable.erase(device);
-      const std::set<std::string> taken = Taken(job, usable);
-      if (taken.size() >= std::max<size_t>(job.least, 1) &&
-          !std::includes(tried.begin(), tried.end(), taken.begin(), taken.end())) {
-        return Grant{job.id, {taken.begin(), taken.end()}};
-      }
-      for (const std::string& device : usable) available.erase(device);
-      continue;
-    }
     const std::set<std::string> wanted(job.devices.begin(), job.devices.end());
-    if (std::includes(available.begin(), available.end(), wanted.begin(), wanted.end()) &&
-        !std::includes(tried.begin(), tried.end(), wanted.begin(), wanted.end())) {
-      return Grant{job.id, {wanted.begin(), wanted.end()}};
-    }
-    for (const std::string& device : wanted) available.erase(device);
+    const std::set<std::string> usable = Usable(job, wanted, available);
+    const std::set<std::string> taken = Taken(job, usable);
+    const size_t least = job.least > 0 ? job.least : std::max<size_t>(wanted.size(), 1);
+    if (taken.size() >= least && !std::includes(tried.begin(), tried.end(), taken.begin(), taken.end()))
+      return Grant{job.id, {taken.begin(), taken.end()}};
+    for (const std::string& device : usable) available.erase(device);
   }
   return std::nullopt;
 }

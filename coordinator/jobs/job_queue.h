@@ -11,8 +11,7 @@ namespace medley {
 struct WaitingJob {
   std::string id;
 
-  // The job needs all of these and nothing else. Empty: it takes all devices that are free, but those of
-  // `never`.
+  // The job takes these and nothing else. Empty: it takes all devices that are free, but those of `never`.
   std::vector<std::string> devices;
 
   // Devices it was given before and could not be planned on. It starts only once it would get one that is not
@@ -23,8 +22,9 @@ struct WaitingJob {
   std::vector<std::string> never;
 
   int priority = 0;  // higher ones go first
-  size_t least = 1;  // it starts with no fewer devices
-  size_t most = 0;   // and takes no more, the first ones of `preferred`; 0: all
+  size_t least =
+      0;  // it starts with no fewer devices; 0: with all of `devices`, or with one where that is empty
+  size_t most = 0;  // and takes no more, the first ones of `preferred`; 0: all
   // Devices, best first; those that are missing come last. Many jobs may have the same, which outlive them.
   absl::Span<const std::string> preferred;
 };

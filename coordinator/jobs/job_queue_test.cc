@@ -77,6 +77,21 @@ TEST_CASE("a job takes no fewer devices than it wants at least, and no more than
   CHECK(NextToStart({job, later}, Devices{"a/0"}) == std::nullopt);  // it is not overtaken
 }
 
+TEST_CASE("a job that names devices, and how many of them, takes so many of those that are free") {
+  WaitingJob job = {"job", {"a/0", "b/0", "c/0", "d/0"}};
+  job.least = 2;
+  CHECK_FALSE(NextToStart({job}, Devices{"a/0", "e/0", "f/0"}).has_value());
+  CHECK(NextToStart({job}, Devices{"a/0", "c/0", "e/0"}) == Grant{"job", {"a/0", "c/0"}});
+  job.most = 2;
+  const Devices preferred = {"e/0", "d/0", "b/0"};
+  job.preferred = preferred;
+  CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0", "d/0", "e/0"}) == Grant{"job", {"b/0", "d/0"}});
+  const WaitingJob later = {"later", {}};
+  CHECK(NextToStart({job, later}, Devices{"a/0", "e/0"}) == Grant{"later", {"e/0"}});
+  job.tried_in_vain = {"a/0", "b/0"};
+  CHECK_FALSE(NextToStart({job}, Devices{"a/0", "b/0"}).has_value());
+}
+
 TEST_CASE("hundreds of jobs of few devices each start on thousands that were not measured") {
   Devices free;
   for (int device = 0; device < 10'000; ++device) free.push_back(std::to_string(10'000 + device));

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/jobs/job_queue.h"
 #include "coordinator/orchestrator/agent_client.h"
@@ -166,6 +167,9 @@ class Orchestrator {
                              const std::set<std::string>& free, const ClusterRound& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Devices by how fast they were measured to be for a model of this shape, of which those are taken that a job takes at most.
+  absl::StatusOr<absl::Span<const std::string>> FastestFirst(const std::string& shape, ClusterRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has the jobs leave that can: those that have devices on the node, after their step and a checkpoint, and with `now` the others, too.
   v1::DrainNodeResponse MoveJobsFrom(const std::string& node, const std::string& cause, bool now)

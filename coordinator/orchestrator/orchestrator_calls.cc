@@ -8,6 +8,7 @@
 #include "coordinator/orchestrator/prediction_record.h"
 #include "coordinator/orchestrator/spec_planning.h"
 #include "coordinator/problem/planned_job.h"
+#include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/some_names.h"
@@ -60,7 +61,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
   std::vector<ClusterDeviceLocation> locations;
   {
     MutexLock lock(mutex_);
-    const ClusterRound round = LookAround(cluster_.Nodes(Time()));
+    ClusterRound round = LookAround(cluster_.Nodes(Time()));
     std::vector<std::string> devices = UsableDevices();
     const std::vector<std::string> wanted = WantedDevices(spec);
     if (!wanted.empty()) {
@@ -91,6 +92,11 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
           round.live.empty() ? "no agent is registered"
                              : "no device that the job may use is free; `medley nodes` shows who has them",
           ", and `medley plan --cluster` plans without them"));
+    }
+    if (const uint32_t most = spec.scheduling().most_devices(); most > 0 && !spec.has_plan()) {
+      ASSIGN_OR_RETURN(const auto fastest, FastestFirst(ShapeKey(training), round));
+      const WaitingJob job{.devices = devices, .least = 1, .most = most, .preferred = fastest};
+      devices = NextToStart({job}, devices)->devices;
     }
     ASSIGN_OR_RETURN(locations, Locate(devices));
     name = absl::StrCat("(dry run ", ++dry_runs_, ")");

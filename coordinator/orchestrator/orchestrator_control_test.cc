@@ -492,6 +492,9 @@ TEST_CASE("why a job waits is said") {
   reason(third, "waits for 2 devices (scheduling.least_devices): 1 is free");
   const std::string fourth = site.Submit(PinnedJob("fourth", {"a/cpu0", "x/cpu0"}));
   reason(fourth, "x/cpu0 (not there)");
+  wants.mutable_constraints()->add_devices("a/cpu0");
+  wants.mutable_constraints()->add_devices("x/cpu0");
+  reason(site.Submit(wants), "waits for 2 of constraints.devices; not free are x/cpu0 (not there)");
 }
 
 TEST_CASE("a job waits behind the one of the highest priority, not the oldest") {

@@ -17,7 +17,7 @@ constexpr absl::Duration kLongestUnseen = absl::Seconds(1);
 
 // Devices by how long they take for a layer of the shape, the fastest first, without those that were not
 // measured.
-std::vector<std::string> FastestFirst(const std::string& shape, const std::vector<NodeSnapshot>& nodes,
+std::vector<std::string> OrderBySpeed(const std::string& shape, const std::vector<NodeSnapshot>& nodes,
                                       const std::vector<v1::DeviceProfile>& profiles) {
   std::map<std::string, double> seconds_by_kind;  // a sequence
   for (const v1::DeviceProfile& stored : profiles) {
@@ -61,24 +61,35 @@ std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
   return wanted;
 }
 
+absl::StatusOr<absl::Span<const std::string>> Orchestrator::FastestFirst(const std::string& shape,
+                                                                         ClusterRound& round) {
+  if (!round.profiles) {
+    ASSIGN_OR_RETURN(round.profiles, store_.ListProfiles());
+  }
+  const auto [fastest, is_new] = round.fastest.try_emplace(shape);
+  if (is_new) fastest->second = OrderBySpeed(shape, round.nodes, *round.profiles);
+  return fastest->second;
+}
+
 absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, ClusterRound& round) {
-  const v1::SchedulingSpec& scheduling = job.spec().scheduling();
-  WaitingJob waiting{.id = job.id(), .devices = WantedDevices(job.spec())};
+  const v1::JobSpec& spec = job.spec();
+  WaitingJob waiting{.id = job.id()};
+  if (spec.has_plan() || (spec.scheduling().least_devices() == 0 && spec.scheduling().most_devices() == 0)) {
+    waiting.devices = WantedDevices(spec);
+  } else {
+    const auto& named = spec.constraints().devices();
+    waiting.devices.assign(named.begin(), named.end());
+    waiting.least = std::max<uint32_t>(spec.scheduling().least_devices(), 1);
+    waiting.most = spec.scheduling().most_devices();
+  }
   const auto tried = tried_in_vain_.find(job.id());
   if (tried != tried_in_vain_.end()) waiting.tried_in_vain = tried->second.devices;
-  if (!job.spec().allow_emulated()) waiting.never.assign(round.emulated.begin(), round.emulated.end());
-  if (AsksForProtection(job.spec()))
+  if (!spec.allow_emulated()) waiting.never.assign(round.emulated.begin(), round.emulated.end());
+  if (AsksForProtection(spec))
     waiting.never.insert(waiting.never.end(), round.unprotecting.begin(), round.unprotecting.end());
-  waiting.priority = scheduling.priority();
-  waiting.least = std::max<uint32_t>(scheduling.least_devices(), 1);
-  waiting.most = scheduling.most_devices();
+  waiting.priority = spec.scheduling().priority();
   if (waiting.most > 0) {
-    if (!round.profiles) {
-      ASSIGN_OR_RETURN(round.profiles, store_.ListProfiles());
-    }
-    const auto [fastest, is_new] = round.fastest.try_emplace(job.shape());
-    if (is_new) fastest->second = FastestFirst(job.shape(), round.nodes, *round.profiles);
-    waiting.preferred = fastest->second;
+    ASSIGN_OR_RETURN(waiting.preferred, FastestFirst(job.shape(), round));
   }
   return waiting;
 }
@@ -155,7 +166,12 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::s
                                                  ? " (in use)"
                                                  : absl::StrCat(" (in use by ", holder->second, ")")));
     }
-    if (!missing.empty()) return absl::StrCat("waits for ", SomeNames(missing, kMostNamed));
+    if (waiting.least == 0 && !missing.empty())
+      return absl::StrCat("waits for ", SomeNames(missing, kMostNamed));
+    if (waiting.devices.size() - missing.size() < waiting.least) {
+      return absl::StrCat("waits for ", waiting.least, " of constraints.devices; not free are ",
+                          SomeNames(missing, kMostNamed));
+    }
   } else {
     const std::set<std::string> never(waiting.never.begin(), waiting.never.end());
     const auto usable = static_cast<size_t>(std::count_if(
@@ -180,10 +196,9 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::s
       return absl::StrCat("waits for ", waiting.least, " devices (scheduling.least_devices): ", usable,
                           usable == 1 ? " is free" : " are free");
     }
-    if (!waiting.tried_in_vain.empty()) {
-      return absl::StrCat("waits for more devices than ", SomeNames(waiting.tried_in_vain, kMostNamed));
-    }
   }
+  if (!waiting.tried_in_vain.empty())
+    return absl::StrCat("waits for more devices than ", SomeNames(waiting.tried_in_vain, kMostNamed));
   if (!first.empty()) return absl::StrCat("waits behind ", first);
   return "waits for devices";
 }

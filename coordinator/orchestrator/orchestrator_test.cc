@@ -430,6 +430,24 @@ TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
   CHECK(site.store->ListJobs(10)->empty());
 }
 
+TEST_CASE("a job that names devices, and how many of them, is planned on no more, also in a dry run") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 4));
+  v1::JobSpec spec = FakeJob("few");
+  spec.mutable_scheduling()->set_least_devices(1);
+  spec.mutable_scheduling()->set_most_devices(2);
+  for (const char* device : {"a/cpu1", "a/cpu2", "a/cpu3"}) spec.mutable_constraints()->add_devices(device);
+  const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(DryRun(spec));
+  INFO(report.status().ToString());
+  REQUIRE(report.ok());
+  const v1::Job job = site.Await(site.Submit(spec), v1::JOB_STATE_DONE);
+  for (const v1::PlanReport& planned : {*report, job.plan()}) {
+    REQUIRE(planned.devices_size() == 2);
+    CHECK(planned.devices(0).device() == "a/cpu1");
+    CHECK(planned.devices(1).device() == "a/cpu2");
+  }
+}
+
 TEST_CASE(
     "an attempt that has ended tells later plans how far they may be off, under the next coordinator, too") {
   OrchestratorSite site;
