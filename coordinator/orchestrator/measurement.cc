@@ -16,6 +16,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
+#include "runtime/wire/validate.h"
 
 namespace medley {
 namespace {
@@ -66,6 +67,18 @@ std::string ProvenanceLine(const Provenance& with) {
   return absl::StrJoin(parts, ", ");
 }
 
+// A worker's figures are not believed unseen: plans are made of them.
+absl::Status CheckMeasured(const v1::DeviceProfile& profile, const ClusterDeviceLocation& device) {
+  absl::Status sound = ValidateMessage(profile);
+  if (sound.ok() && profile.device_kind() != device.device.kind) {
+    sound = absl::InvalidArgumentError(absl::StrCat("device_kind: \"", profile.device_kind(),
+                                                    "\" is not the device's, \"", device.device.kind, "\""));
+  }
+  if (sound.ok()) return sound;
+  return absl::InternalError(
+      absl::StrCat(FullName(device), ": the profile that was measured: ", sound.message()));
+}
+
 }  // namespace
 
 Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request,
@@ -83,22 +96,21 @@ Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request
     share.set_vocabulary(passes.share->vocabulary.size());
   }
   Mutex mutex;
-  std::optional<DeviceProfile> profile;
-  double matmul_flops_per_second = 0;
+  std::optional<v1::DeviceProfile> measured;
   AttemptEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
                           MutexLock lock(mutex);
-                          if (!event.has_profile()) return;
-                          profile = DecodeProfile(event.profile());
-                          matmul_flops_per_second = event.profile().matmul_flops_per_second();
+                          if (event.has_profile()) measured = event.profile();
                         }});
   if (!end.status.ok()) return {.end = std::move(end)};
-  if (!profile)
+  if (!measured)
     return {.end = Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile")))};
-  profile->shape = ShapeKey(passes.share ? WithShare(request.training, *passes.share) : request.training);
-  if (!profile->measured_with) profile->measured_with.emplace();
-  profile->measured_with->device = FullName(device);
-  profile->provenance = ProvenanceLine(*profile->measured_with);
-  return {.profile = *std::move(profile), .matmul_flops_per_second = matmul_flops_per_second};
+  measured->set_shape(ShapeKey(passes.share ? WithShare(request.training, *passes.share) : request.training));
+  if (const absl::Status sound = CheckMeasured(*measured, device); !sound.ok()) return {.end = Failed(sound)};
+  DeviceProfile profile = DecodeProfile(*measured);
+  if (!profile.measured_with) profile.measured_with.emplace();
+  profile.measured_with->device = FullName(device);
+  profile.provenance = ProvenanceLine(*profile.measured_with);
+  return {.profile = std::move(profile), .matmul_flops_per_second = measured->matmul_flops_per_second()};
 }
 
 AttemptEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,

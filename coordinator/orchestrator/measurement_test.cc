@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -315,6 +317,35 @@ TEST_CASE("devices that are too small are left out with the reason") {
   Site none;
   none.too_small = {"a", "b", "c"};
   CHECK(absl::IsResourceExhausted(none.Complete().end.status));
+}
+
+TEST_CASE("a profile that cannot be is refused, and nothing is kept of it") {
+  const auto [field, spoil] = GENERATE(table<std::string, std::function<void(v1::DeviceProfile&)>>({
+      {"times[0].layer_forward_seconds: nan is not a number",
+       [](v1::DeviceProfile& p) { p.mutable_times(0)->set_layer_forward_seconds(std::nan("")); }},
+      {"times[0].layer_backward_seconds: -1 is not in",
+       [](v1::DeviceProfile& p) { p.mutable_times(0)->set_layer_backward_seconds(-1); }},
+      {"update_seconds_per_parameter: 1e+300 is not in",
+       [](v1::DeviceProfile& p) { p.set_update_seconds_per_parameter(1e300); }},
+      {"times[0].micro_batch_sequences: 0 is not in",
+       [](v1::DeviceProfile& p) { p.mutable_times(0)->set_micro_batch_sequences(0); }},
+      {"times: is required", [](v1::DeviceProfile& p) { p.clear_times(); }},
+      {"device_kind: \"slow\" is not the device's, \"fast\"",
+       [](v1::DeviceProfile& p) { p.set_device_kind("slow"); }},
+  }));
+  CAPTURE(field);
+  Site site;
+  site.agents.SetProfile([spoil = spoil](FakeWorker& worker) {
+    v1::WorkerEvent event = MadeUpProfile(worker.request().profile());
+    event.mutable_profile()->set_device_kind("fast");
+    spoil(*event.mutable_profile());
+    worker.Say(event);
+    return absl::OkStatus();
+  });
+  const absl::Status refused = site.Complete().end.status;
+  CHECK(absl::IsInternal(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("a/cpu-a") && Catch::Contains(field));
+  CHECK(site.store->ListProfiles()->empty());
 }
 
 TEST_CASE("a profile that is much slower than the one before is measured again, and marked if it stays so") {
