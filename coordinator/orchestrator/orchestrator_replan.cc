@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/jobs/replan_decision.h"
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/orchestrator/spec_planning.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/log/log.h"
 
@@ -63,8 +64,9 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth,
   const v1::Job& job = growth.job;
   JobRunner runner(Services(), growth.name, growth.free);
   absl::StatusOr<PlannedJob> planned;
+  const JobSoFar so_far = SoFarOf(job, job.last_step().step());
   Serve(
-      growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own); }, cancelled);
+      growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own, so_far); }, cancelled);
   RETURN_IF_ERROR(planned.status());
   // Both by what is known now: what slows the plan that runs slows the other one, too.
   const absl::StatusOr<PlannedJob> as_it_is = runner.PlanBeside(UnderItsPlan(job), growth.own);
