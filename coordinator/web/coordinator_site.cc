@@ -42,7 +42,8 @@ WebAnswer CoordinatorSite::Plan(const std::string& job_id, const WebRequest& req
   v1::GetPlanRequest plan;
   plan.set_job_id(job_id);
   plan.set_with_predicted_step(true);
-  const absl::StatusOr<v1::PlanReport> report = orchestrator_.PlanOf(plan);
+  const absl::StatusOr<v1::PlanReport> report =
+      orchestrator_.PlanOf(plan, [&] { return !request.is_open(); });
   if (!report.ok()) return ErrorAnswer(report.status());
   return {.content_type = "text/html; charset=utf-8", .body = PlanPage(job_id, *report)};
 }

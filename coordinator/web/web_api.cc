@@ -168,7 +168,7 @@ WebAnswer WebApi::Call(const MethodDescriptor& method, const WebRequest& request
   if (const absl::Status read = ReadRequest(request, *message); !read.ok()) return ErrorAnswer(read);
   const auto call = std::make_shared<InProcessCall>(ChannelTo(server_), method, request.caller.name,
                                                     request.caller_until, *message);
-  const auto goes_on = [this] { return !stopping_; };
+  const auto goes_on = [&] { return !stopping_ && request.is_open(); };
   // The first message, or the error in its place, decides about the status.
   std::shared_ptr<Message> first = call->Next(goes_on);
   if (first == nullptr) {

@@ -166,7 +166,8 @@ struct WebServer::Impl {
             .content_type = from.get_header_value("Content-Type"),
             .body = from.body,
             .caller = who.ok() ? who->identity : Identity(),
-            .caller_until = who.ok() ? who->valid_until : absl::InfiniteFuture()};
+            .caller_until = who.ok() ? who->valid_until : absl::InfiniteFuture(),
+            .is_open = [&connection = WebStream::Current().connection()] { return connection.IsOpen(); }};
   }
 
   // Before the body is read. False: the request is answered.

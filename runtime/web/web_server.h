@@ -20,6 +20,8 @@ struct WebRequest {
   // Of the connection's certificate, with its grants; on a server in the clear an admin without a name.
   Identity caller;
   absl::Time caller_until = absl::InfiniteFuture();  // that certificate is in force
+  // Whether who asks is still there. From one thread at a time, until the request is answered.
+  std::function<bool()> is_open = [] { return true; };
 };
 
 struct WebAnswer {

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <thread>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -263,6 +264,24 @@ TEST_CASE("a stream comes as it is written, and ends when nobody reads any more"
   CHECK(client->Get("/three")->body == "0\n1\n2\n");
   size_t read = 0;
   (void)client->Get("/endless", [&](const char*, size_t size) { return (read += size) < 1000; });
+  CHECK(went.WaitForNotificationWithTimeout(absl::Minutes(1)));
+}
+
+TEST_CASE("who answers is told when nobody waits any more") {
+  absl::Notification asked, went;
+  const auto server = Serve([&](const WebRequest& request) -> WebAnswer {
+    if (!request.is_open()) return {};
+    asked.Notify();
+    while (request.is_open()) std::this_thread::yield();
+    went.Notify();
+    return {};
+  });
+  {
+    TestClient client(server->address());
+    client.Send("GET /a HTTP/1.1\r\nHost: " + server->address() + "\r\n\r\n");
+    CHECK(asked.WaitForNotificationWithTimeout(absl::Minutes(1)));
+    CHECK_FALSE(went.HasBeenNotified());
+  }
   CHECK(went.WaitForNotificationWithTimeout(absl::Minutes(1)));
 }
 
