@@ -160,6 +160,8 @@ class Orchestrator {
   void End(const std::string& job_id, v1::JobEnding ending, JobRunner& runner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
+  // Whether a job waits that needs nothing but devices of those that are there to be free.
+  bool SomeJobCouldStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const ClusterRound& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `first`: id of the first job that waits; empty: it is this one.

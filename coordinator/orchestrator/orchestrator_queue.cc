@@ -151,6 +151,20 @@ void Orchestrator::StartWhatCanStart() {
   }
 }
 
+bool Orchestrator::SomeJobCouldStart() {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const std::string& id) {
+    bool could = false;
+    (void)journal_.Look(id, [&](const v1::Job& job) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      if (job.held()) return;
+      const std::vector<std::string> wanted = WantedDevices(job.spec());
+      could = std::all_of(wanted.begin(), wanted.end(), [&](const std::string& device) {
+        return cluster_.Find(device).ok() && IsUsable(device);
+      });
+    });
+    return could;
+  });
+}
+
 std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::string& first,
                                          const std::set<std::string>& free, const ClusterRound& round) {
   if (!waiting.devices.empty()) {

@@ -118,7 +118,7 @@ void Orchestrator::GrowJobs() {
     growing.second->thread.join();
     return true;
   });
-  if (!waiting_.empty() || calls_stopped_ || stopping_) return;
+  if (calls_stopped_ || stopping_ || active_.empty() || SomeJobCouldStart()) return;
   for (auto& [id, active] : active_) {
     if (active.ended || growing_.contains(id)) continue;
     bool is_time = false;

@@ -107,6 +107,11 @@ TEST_CASE(
   });
   const std::string id = site.Submit(SavingJob("grows"));
   site.AwaitJob(id, [](const v1::Job& job) { return job.measured_step_seconds() > 0; });
+  // Of those that wait, nobody waits for what is free.
+  v1::JobSpec held = FakeJob("held");
+  held.mutable_scheduling()->set_hold(true);
+  site.Submit(held);
+  site.Submit(PinnedJob("absent", {"x/cpu0"}));
   site.Register(FakeNode("b"));
   save = true;
   const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.attempt() == 2; });
