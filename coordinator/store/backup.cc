@@ -105,7 +105,8 @@ absl::Status RestoreStore(const std::string& file, const std::string& directory)
     RETURN_IF_ERROR(ForgetJoinTokens(*database));
     // What was last written stands in the file itself when the other name is given to it.
     RETURN_IF_ERROR(database->Run("PRAGMA journal_mode = DELETE"));
-    return GiveToOwner(directory, {partial});
+    RETURN_IF_ERROR(GiveToOwner(directory, {partial}));
+    return SyncFile(partial);
   };
   const absl::Status whole = check();
   if (whole.ok()) fs::rename(partial, target, error);
@@ -116,8 +117,8 @@ absl::Status RestoreStore(const std::string& file, const std::string& directory)
   if (!whole.ok())
     return absl::Status(whole.code(),
                         absl::StrCat("the backup ", file, " is not restored: ", whole.message()));
-  return error ? absl::UnavailableError(absl::StrCat(target, " cannot be written: ", error.message()))
-               : absl::OkStatus();
+  if (error) return absl::UnavailableError(absl::StrCat(target, " cannot be written: ", error.message()));
+  return SyncDirectory(directory);
 }
 
 }  // namespace medley

@@ -1,6 +1,5 @@
 #include "coordinator/store/backup_directory.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,14 +34,6 @@ std::optional<absl::Time> TimeOf(const std::string& name) {
   if (!absl::ParseTime(kNameFormat, name, absl::UTCTimeZone(), &time, nullptr) || NameOf(time) != name)
     return std::nullopt;
   return time;
-}
-
-absl::Status Sync(const std::string& file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return FileError(errno, "open", file);
-  const int failure = fsync(descriptor) == 0 ? 0 : errno;
-  close(descriptor);
-  return failure == 0 ? absl::OkStatus() : FileError(failure, "write", file);
 }
 
 absl::Status CheckFile(const std::string& file) {
@@ -91,7 +82,7 @@ absl::Status BackupDirectory::Remove(const std::string& file) const {
 absl::Status BackupDirectory::Write(Store& store, const std::string& partial, const std::string& file) const {
   RETURN_IF_ERROR(store.BackUp(partial));
   RETURN_IF_ERROR(CheckFile(partial));
-  RETURN_IF_ERROR(Sync(partial));
+  RETURN_IF_ERROR(SyncFile(partial));
   if (std::rename(partial.c_str(), file.c_str()) != 0) return FileError(errno, "rename to", file);
   return SyncDirectory(path_);
 }

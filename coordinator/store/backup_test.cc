@@ -1,11 +1,13 @@
 #include "coordinator/store/backup.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "coordinator/store/database.h"
 #include "coordinator/store/store_under_test.h"
@@ -64,6 +66,42 @@ TEST_CASE(
   const auto store = Store::Open(restored);
   REQUIRE(store.ok());
   CHECK((*store)->ListJoinTokens()->empty());
+}
+
+}  // namespace
+}  // namespace medley
+
+namespace {
+std::function<void(const std::string& path)> synced;  // hears of every fsync() of this process
+}  // namespace
+
+// In the place of the C library's.
+extern "C" int fsync(int descriptor) {
+  std::error_code ignored;
+  const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), ignored);
+  if (synced) synced(path.string());
+  return static_cast<int>(syscall(SYS_fsync, descriptor));
+}
+
+namespace medley {
+namespace {
+
+TEST_CASE("what is restored is on the disk, and its name is, before it is said to be") {
+  const TemporaryDirectory directory, elsewhere;
+  const std::string file = elsewhere.path() + "/backup.db", target = elsewhere.path() + "/state";
+  REQUIRE(OpenStore(directory)->BackUp(file).ok());
+  std::vector<std::string> order;
+  synced = [&](const std::string& path) {
+    const bool is_named = std::filesystem::exists(target + "/medley.db");
+    order.push_back((is_named ? "named: " : "aside: ") + path.substr(elsewhere.path().size()));
+  };
+  const absl::Status status = RestoreStore(file, target);
+  synced = nullptr;
+  INFO(status);
+  REQUIRE(status.ok());
+  REQUIRE(order.size() >= 2);
+  CHECK(order.end()[-2] == "aside: /state/medley.db.restored");
+  CHECK(order.end()[-1] == "named: /state");
 }
 
 // Who is not root restores into what is its own.

@@ -122,6 +122,14 @@ absl::Status CreateDirectories(const std::string& path) {
   return FileError(error_number, "create directory", path);
 }
 
+absl::Status SyncFile(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return FileError(errno, "open", path);
+  const int failure = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  return failure == 0 ? absl::OkStatus() : FileError(failure, "write", path);
+}
+
 absl::Status SyncDirectory(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return FileError(errno, "open directory", path);

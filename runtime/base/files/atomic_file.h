@@ -75,6 +75,9 @@ absl::Status WriteFileAtomically(const std::string& path, const std::string& con
 // Creates `path` and its missing parents, durably. Not an error if it is there.
 absl::Status CreateDirectories(const std::string& path);
 
+// Makes the contents of the file `path` durable, whoever wrote them.
+absl::Status SyncFile(const std::string& path);
+
 // Makes the names in the directory `path` durable.
 absl::Status SyncDirectory(const std::string& path);
 
