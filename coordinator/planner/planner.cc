@@ -158,6 +158,11 @@ absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const 
   }
   if (chosen.ok()) ChooseRanges(problem, limits, *chosen);
   TakeByClassesIfFaster(problem, limits, chosen);
+  if (absl::IsResourceExhausted(chosen.status()) && !problem.constraints.limit_devices() &&
+      CanPlanByClasses(problem)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(chosen.status().message(), RemediesByClasses(problem, limits.stop)));
+  }
   return chosen;
 }
 

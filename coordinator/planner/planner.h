@@ -95,9 +95,9 @@ struct ChosenPlan {
 //                       times that do not match the sizes, ...; names the field.
 //   ResourceExhausted   no plan fits the devices' memory, with units of one device or of several whose shares have
 //                       been measured; says how much the best attempt lacks, and where, and what it would
-//                       need with each way to need less; of more than kMostSearchedDevices that are planned by
-//                       classes, also what would make room (classes/class_shortage.h). Where constraints limit
-//                       devices and their price: names those.
+//                       need with each way to need less; where planning by classes is possible, also what
+//                       would make room (classes/class_shortage.h). Where constraints limit devices and their
+//                       price: names those.
 //   DeadlineExceeded    another of the limits ended the search before a plan that fits was found, which there may be, and
 //                       planning by classes has found none, either.
 //   Cancelled           limits.stop was set before any plan was found.

@@ -259,7 +259,9 @@ TEST_CASE("what is not allowed is not done, and the refusal says with figures wh
                  Catch::Contains(absl::StrCat(" of ", limit, " on n/0 for blocks ")) &&
                  Catch::Contains("; with shared optimizer state it ") &&
                  Catch::Contains("; with all of these it would fit, and need ") &&
-                 Catch::Contains(", but none is allowed"));
+                 Catch::Contains(", but none is allowed") &&
+                 Catch::Contains("; there would be room with ways to save memory, which "
+                                 "constraints.saves_memory does not allow, or with "));
   problem.constraints.saves_memory = true;
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.status().ToString() == "OK");
@@ -301,10 +303,14 @@ TEST_CASE("where nothing helps the refusal says what would still be needed") {
   problem.constraints.saves_memory = true;
   const auto refused = ChoosePlan(problem);
   REQUIRE(absl::IsResourceExhausted(refused.status()));
-  CHECK_THAT(std::string(refused.status().message()),
-             Catch::Contains("; even with all of these it needs ") &&
-                 Catch::Contains(" KiB of 39.1 KiB on n/0") &&
-                 Catch::Contains("; with 2 devices a unit, the best of those, a device of n/0+n/1 lacks "));
+  CHECK_THAT(
+      std::string(refused.status().message()),
+      Catch::Contains("; even with all of these it needs ") && Catch::Contains(" KiB of 39.1 KiB on n/0") &&
+          Catch::Contains("; with 2 devices a unit, the best of those, a device of n/0+n/1 lacks ") &&
+          Catch::Contains("; there would be room with ") && Catch::Contains(" more memory on every device"));
+  // Of devices that share a processor nothing is planned by classes.
+  problem.devices[1].processor = problem.devices[0].processor;
+  CHECK_THAT(std::string(ChoosePlan(problem).status().message()), !Catch::Contains("there would be room"));
 }
 
 TEST_CASE("where memory keeps nothing from fitting nothing is saved but by replicas that are faster for it") {

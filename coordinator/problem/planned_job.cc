@@ -13,6 +13,7 @@
 #include "coordinator/planner/least_change.h"
 #include "coordinator/predictor/reductions.h"
 #include "coordinator/problem/alike_hosts.h"
+#include "coordinator/problem/changes_to_fit.h"
 #include "coordinator/problem/cluster_links.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
@@ -48,6 +49,8 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   std::vector<std::string> details;
   for (const PlanViolation& violation : violations) details.push_back(violation.detail);
   if (details.empty()) return absl::OkStatus();
+  if (std::string changes = DescribeChangesToFit(plan, problem.shape, site, violations); !changes.empty())
+    details.push_back(std::move(changes));
   return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(details, "; ")));
 }
 

@@ -397,7 +397,9 @@ TEST_CASE("what a pinned unit of several devices cannot be is refused by field, 
   Cluster small = cluster;
   small.nodes[0].devices[1].description.memory_limit = MiB(1);
   CHECK_THAT(std::string(PlanJob(spec, PinnedUnit({}), small, Comparison::kNone).status().message()),
-             Catch::StartsWith("plan: units[0]: needs ") && Catch::Contains(" on n/gpu1, which allows "));
+             Catch::StartsWith("plan: units[0]: needs ") &&
+                 Catch::Contains(" on n/gpu1, which allows 1.0 MiB: parameters ") &&
+                 Catch::Contains("; units[0] would fit with no single change of recompute, "));
 }
 
 TEST_CASE("layers in host memory are refused where the host has too little, and shown beside what it has") {

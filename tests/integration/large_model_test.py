@@ -61,7 +61,9 @@ class LargeModelTest(ClusterTest):
         job = self.running.submit(self.job("whole", self.plan([unit("small/cpu0", 0, LAYERS + 2)], [0])))
         said = self.running.wait_for_state(job, "failed", 300)["state_reason"]
         self.assertIn("units[0]: needs", said)
-        self.assertIn("on small/cpu0, which allows", said)
+        self.assertIn("on small/cpu0, which allows 24.0 MiB: parameters ", said)
+        # As it trains in test_one_device_trains_four_times_what_it_holds.
+        self.assertIn("; units[0] would fit with window_layers: 2 (", said)
         plan = self.plan([unit("small/cpu0", 0, LAYERS + 2, window_layers=LAYERS + 1)], [0])
         result = self.running.cli("submit", write_spec(self.running.path("more.yaml"), self.job("more", plan)), check=False)
         self.assertNotEqual(result.status, 0, result)

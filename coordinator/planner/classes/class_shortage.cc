@@ -244,6 +244,13 @@ class Remedies {
   std::vector<std::string> found_;
 };
 
+std::string DescribeRemedies(const PlanningProblem& problem, const NearestFit& nearest,
+                             const std::atomic<bool>* stop) {
+  const std::vector<std::string> remedies = Remedies(problem, nearest, stop).Find();
+  if (remedies.empty()) return "";
+  return absl::StrCat("; there would be room with ", absl::StrJoin(remedies, ", or with "));
+}
+
 }  // namespace
 
 std::string WhyNoneByClasses(const PlanningProblem& problem, const std::atomic<bool>* stop) {
@@ -271,10 +278,14 @@ std::string WhyNoneByClasses(const PlanningProblem& problem, const std::atomic<b
       NameAndKind(problem.devices[needs.kind().devices[0]]), " in stage ",
       nearest->stages - stage.from_end + 1, ", which has ", DescribeBlocks(stage, problem.shape.model.layers),
       "; of ", DescribeLimit(needs.kind().room), " it needs ", needs.Describe());
-  const std::vector<std::string> remedies = Remedies(problem, *nearest, stop).Find();
-  if (!remedies.empty())
-    absl::StrAppend(&text, "; there would be room with ", absl::StrJoin(remedies, ", or with "));
+  absl::StrAppend(&text, DescribeRemedies(problem, *nearest, stop));
   return text;
+}
+
+std::string RemediesByClasses(const PlanningProblem& problem, const std::atomic<bool>* stop) {
+  const std::optional<NearestFit> nearest = NearestByClasses(problem, stop);
+  if (!nearest || nearest->lacking <= Bytes{0}) return "";
+  return DescribeRemedies(problem, *nearest, stop);
 }
 
 }  // namespace medley

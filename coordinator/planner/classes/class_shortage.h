@@ -16,4 +16,8 @@ namespace medley {
 // `problem` must be valid (CheckProblem). `stop`, looked at often if it is not null: once it is true, less is said. Pure.
 std::string WhyNoneByClasses(const PlanningProblem& problem, const std::atomic<bool>* stop = nullptr);
 
+// The last of these parts alone, to be put behind another reason why nothing fits: "; there would be room with ...". Empty: no such
+// change is known, or stages would have room as it is.
+std::string RemediesByClasses(const PlanningProblem& problem, const std::atomic<bool>* stop = nullptr);
+
 }  // namespace medley

@@ -68,6 +68,11 @@ TEST_CASE("what a stage lacks is said with the changes that would make room") {
                    "constraints.max_stages allows, 1, or with units of 2 devices, of whose shares some have "
                    "not been measured, or with ",
                    lacking, " more memory on every device"));
+  const std::string remedies = RemediesByClasses(problem);
+  CHECK_THAT(remedies, Catch::StartsWith("; there would be room with ways to save memory, "));
+  CHECK_THAT(WhyNoneByClasses(problem), Catch::EndsWith(remedies));
+  SetMemory(needed, problem);
+  CHECK(RemediesByClasses(problem) == "");
 }
 
 TEST_CASE("smaller micro-batches and shorter sequences are named where they are enough") {

@@ -1,6 +1,7 @@
 #include "runtime/ir/plan/check_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +14,24 @@ namespace medley {
 namespace {
 
 using Kind = PlanViolation::Kind;
+
+// "parameters 1.0 GiB, gradients 1.0 GiB, ...", all that a rank takes of its device, as plans are told.
+std::string DescribeParts(const RankMemory& memory, const DeviceRoom& room) {
+  const std::pair<const char*, Bytes> parts[] = {
+      {"parameters", memory.parameters},
+      {"gradients", memory.gradients},
+      {"optimizer", memory.optimizer},
+      {"activations", memory.activations},
+      {"boundaries", memory.boundaries},
+      {"workspace", memory.workspace + memory.logits + memory.conversions +
+                        room.WorkspaceFor(memory.micro_batch_sequences)},
+      {"copies for products", room.CopiesOf(memory.multiplied)}};
+  std::vector<std::string> texts;
+  for (const auto& [part, bytes] : parts) {
+    if (bytes > Bytes{0}) texts.push_back(absl::StrCat(part, " ", FormatBytes(bytes)));
+  }
+  return absl::StrJoin(texts, ", ");
+}
 
 class Checker {
  public:
@@ -42,7 +61,9 @@ class Checker {
   }
 
  private:
-  void Convict(Kind kind, std::string detail) { violations_.push_back({kind, std::move(detail)}); }
+  void Convict(Kind kind, std::string detail, UnitId unit = -1) {
+    violations_.push_back({kind, std::move(detail), unit});
+  }
 
   bool IsUnit(UnitId unit) const { return unit >= 0 && unit < static_cast<int>(plan_.units.size()); }
 
@@ -385,12 +406,41 @@ class Checker {
     }
   }
 
+  // Of the ranks of a unit that lack memory, the one that lacks most.
+  struct Shortage {
+    int ranks = 0;
+    Rank worst;
+    Bytes lacking;
+
+    void Add(Rank rank, Bytes more) {
+      if (more <= Bytes{0}) return;
+      ++ranks;
+      if (more <= lacking) return;
+      worst = rank;
+      lacking = more;
+    }
+  };
+  struct Shortages {
+    Shortage total, buffer;
+  };
+
+  void ConvictOfMemory(int unit, const Shortage& shortage, const std::string& needed,
+                       const std::string& allowed) {
+    const std::string others =
+        shortage.ranks > 1 ? absl::StrCat(" lacks most of ", shortage.ranks, " such devices and") : "";
+    Convict(Kind::kMemory,
+            absl::StrCat("units[", unit, "]: needs ", needed, " on ", DeviceOf(plan_, shortage.worst),
+                         ", which", others, " allows ", allowed),
+            unit);
+  }
+
   void CheckMemory() {
     struct HostNeed {
       Bytes allowed, needed;
       std::vector<std::string> parts;  // of units
     };
     std::map<std::string, HostNeed> hosts;
+    std::map<int, Shortages> shortages;  // by unit
     RankMemories memories(plan_, shape_);
     for (Rank rank = 0; rank < RankCount(plan_); ++rank) {
       const std::string& device = DeviceOf(plan_, rank);
@@ -409,16 +459,23 @@ class Checker {
                                           FormatBytes(memory.host), " for ", device));
       }
       if (Fits(memory, room)) continue;
-      const auto convict = [&](const std::string& needed, Bytes allowed) {
-        Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ", needed,
-                                            " on ", device, ", which allows ", FormatBytes(allowed)));
-      };
-      const Bytes left = room.LeftFor(memory.multiplied, memory.micro_batch_sequences);
-      if (memory.total() > left) convict(FormatBytes(memory.total()), left);
-      if (BufferExcess(memory, room) > Bytes{0}) {
-        const LargestBuffer largest = LargestBufferOf(memory);
-        convict(absl::StrCat(FormatBytes(largest.bytes), " in one buffer (", largest.part, ")"),
-                room.largest_buffer);
+      Shortages& of_unit = shortages[PlaceOf(plan_, rank).unit.value()];
+      of_unit.total.Add(rank, memory.total() - room.LeftFor(memory.multiplied, memory.micro_batch_sequences));
+      of_unit.buffer.Add(rank, BufferExcess(memory, room));
+    }
+    for (const auto& [unit, of_unit] : shortages) {
+      const auto room_of = [&](Rank rank) { return site_->room_by_device.at(DeviceOf(plan_, rank)); };
+      if (const Shortage& total = of_unit.total; total.ranks > 0) {
+        const RankMemory& memory = memories.Of(total.worst);
+        const DeviceRoom room = room_of(total.worst);
+        ConvictOfMemory(unit, total, FormatBytes(room.memory + total.lacking),
+                        absl::StrCat(FormatBytes(room.memory), ": ", DescribeParts(memory, room)));
+      }
+      if (const Shortage& buffer = of_unit.buffer; buffer.ranks > 0) {
+        const LargestBuffer largest = LargestBufferOf(memories.Of(buffer.worst));
+        ConvictOfMemory(unit, buffer,
+                        absl::StrCat(FormatBytes(largest.bytes), " in one buffer (", largest.part, ")"),
+                        FormatBytes(room_of(buffer.worst).largest_buffer));
       }
     }
     for (const auto& [host, need] : hosts) {

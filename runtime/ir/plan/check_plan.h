@@ -33,6 +33,7 @@ struct PlanViolation {
   };
   Kind kind;
   std::string detail;  // names the unit or route, the value and what is allowed
+  UnitId unit = -1;    // of kMemory: that does not fit
 };
 
 // What a plan is held against, beside the job's shape.

@@ -443,9 +443,47 @@ TEST_CASE(
   room.memory = memory.total() - Bytes{1};
   violations = CheckPlan(Good(), kShape, site);
   REQUIRE(violations.size() == 2);
-  CHECK(violations[0].detail == absl::StrCat("units[2]: needs ", FormatBytes(memory.total()),
-                                             " on c/0, which allows ", FormatBytes(room.memory)));
+  CHECK_THAT(violations[0].detail,
+             Catch::StartsWith(absl::StrCat("units[2]: needs ", FormatBytes(memory.total()),
+                                            " on c/0, which allows ", FormatBytes(room.memory), ": ")));
   CHECK(violations[1].detail == too_large);
+}
+
+TEST_CASE(
+    "a unit that does not fit is convicted once, with all that its memory is made of beside its limit") {
+  const RankMemory memory = MemoryOfRank(Good(), 2, kShape);
+  PlanSite site = Site();
+  DeviceRoom& room = site.room_by_device["c/0"];
+  room = {.memory = {}, .workspace = KiB(3), .copy_bytes_per_parameter = 2};
+  const Bytes copies = room.CopiesOf(memory.multiplied), needed = memory.total() + room.workspace + copies;
+  room.memory = needed;
+  CHECK(CheckPlan(Good(), kShape, site).empty());
+  room.memory -= Bytes{1};
+  std::vector<PlanViolation> violations = CheckPlan(Good(), kShape, site);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].unit == 2);
+  CHECK(violations[0].detail ==
+        absl::StrCat("units[2]: needs ", FormatBytes(needed), " on c/0, which allows ",
+                     FormatBytes(room.memory), ": parameters ", FormatBytes(memory.parameters),
+                     ", gradients ", FormatBytes(memory.gradients), ", optimizer ",
+                     FormatBytes(memory.optimizer), ", activations ", FormatBytes(memory.activations),
+                     ", workspace ",
+                     FormatBytes(memory.workspace + memory.logits + memory.conversions + room.workspace),
+                     ", copies for products ", FormatBytes(copies)));
+  // Of several devices the one that lacks most is told of.
+  Plan plan;
+  plan.units = {{.devices = {"a/0", "b/0"}, .chunks = {{0, 6}}}};
+  plan.routes = {{{0}, 8, 2}};
+  site = Site();
+  const Bytes of_one = MemoryOfRank(plan, 1, kShape).total();
+  site.room_by_device["a/0"].memory = MemoryOfRank(plan, 0, kShape).total() - Bytes{1};
+  site.room_by_device["b/0"].memory = of_one - Bytes{2};
+  violations = CheckPlan(plan, kShape, site);
+  REQUIRE(violations.size() == 1);
+  CHECK_THAT(violations[0].detail,
+             Catch::StartsWith(absl::StrCat("units[0]: needs ", FormatBytes(of_one),
+                                            " on b/0, which lacks most of 2 such devices and allows ",
+                                            FormatBytes(of_one - Bytes{2}), ": parameters ")));
 }
 
 TEST_CASE("a unit that does not fit is convicted to the byte, copies counted") {
