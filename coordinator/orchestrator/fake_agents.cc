@@ -9,10 +9,10 @@
 
 namespace medley {
 
-v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
+v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task, const std::string& device_kind) {
   v1::WorkerEvent event;
   v1::DeviceProfile& profile = *event.mutable_profile();
-  profile.set_device_kind("fake");
+  profile.set_device_kind(device_kind);
   for (const uint32_t size : task.micro_batch_sizes()) {
     v1::BlockPassTimes& times = *profile.add_times();
     times.set_micro_batch_sequences(size);
@@ -30,16 +30,17 @@ v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
   return event;
 }
 
+std::vector<v1::WorkerEvent> MadeUpMeasurement(const v1::ProfileTask& task, const std::string& device_kind) {
+  std::vector<v1::WorkerEvent> events;
+  if (task.turn_seconds() > 0) events.emplace_back().mutable_shared_turns()->add_pass_ratios(1);
+  events.push_back(MadeUpProfile(task, device_kind));
+  return events;
+}
+
 namespace {
 
 absl::Status MeasureProfile(FakeWorker& worker) {
-  const v1::ProfileTask& task = worker.request().profile();
-  if (task.turn_seconds() > 0) {
-    v1::WorkerEvent turns;
-    turns.mutable_shared_turns()->add_pass_ratios(1);
-    worker.Say(turns);
-  }
-  worker.Say(MadeUpProfile(task));
+  for (const v1::WorkerEvent& event : MadeUpMeasurement(worker.request().profile())) worker.Say(event);
   return absl::OkStatus();
 }
 

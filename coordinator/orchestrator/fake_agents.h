@@ -142,7 +142,10 @@ class FakeAgents : public AgentClient {
 };
 
 // Events and requests.
-v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task);
+v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task, const std::string& device_kind = "fake");
+// The profile behind the turns with others of the host, if any are asked for, in which nobody slows anybody down.
+std::vector<v1::WorkerEvent> MadeUpMeasurement(const v1::ProfileTask& task,
+                                               const std::string& device_kind = "fake");
 v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds = 0.5);
 v1::WorkerEvent CheckpointAt(uint32_t step, const std::string& path);
 v1::WorkerEvent LinkOf(double latency_seconds, double bytes_per_second);

@@ -148,9 +148,8 @@ TEST_CASE("a job whose device became slow gives it less at the next checkpoint, 
   site.Register(FakeNode("a", 1, 1, "steady"));
   site.Register(FakeNode("b", 1, 1, "slowing"));
   site.agents.SetProfile([](FakeWorker& worker) -> absl::Status {
-    v1::WorkerEvent profile = MadeUpProfile(worker.request().profile());
-    profile.mutable_profile()->set_device_kind(worker.agent_address() == "a:1" ? "steady" : "slowing");
-    worker.Say(profile);
+    worker.Say(
+        MadeUpProfile(worker.request().profile(), worker.agent_address() == "a:1" ? "steady" : "slowing"));
     return absl::OkStatus();
   });
   const auto sequences_of = [](const v1::Plan& plan, const std::string& device) {

@@ -75,7 +75,7 @@ std::vector<Agent> MakeAgents(int count, int devices, const SimulatedAgents* ans
       v1::Device& device = *node.add_devices();
       device.set_name(absl::StrCat("cpu", d));
       device.set_backend("cpu");
-      device.set_kind("simulated");
+      device.set_kind(kSimulatedKind);
       device.add_cores(static_cast<uint32_t>(d));
       device.set_memory_bytes(uint64_t{1} << 33);
     }

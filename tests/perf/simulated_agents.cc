@@ -55,7 +55,7 @@ class Saying final : public grpc::ServerWriteReactor<v1::WorkerEvent> {
 
 std::vector<v1::WorkerEvent> EventsOf(const v1::PrepareRequest& request) {
   std::vector<v1::WorkerEvent> events;
-  if (request.has_profile()) events.push_back(MadeUpProfile(request.profile()));
+  if (request.has_profile()) events = MadeUpMeasurement(request.profile(), kSimulatedKind);
   if (request.has_probe()) events.push_back(LinkOf(1e-5, 1e9));
   if (request.has_train() && request.train().rank() == 0) events.push_back(StepOf(1, 3.0));
   events.emplace_back().mutable_finished();

@@ -14,6 +14,8 @@
 
 namespace medley {
 
+inline constexpr char kSimulatedKind[] = "simulated";  // of their devices
+
 // Agents at as many addresses of this machine. Their profiles and links are made up, and their training ends at once.
 class SimulatedAgents final : public v1::Agent::CallbackService {
  public:
