@@ -84,12 +84,15 @@ struct Holders {
   std::vector<std::string> devices;  // ascending
 };
 
-// Those of a plan; without devices that have no class any more.
+// Those of a plan; without units of which a device has no class any more: the ranks of others are matched in one order, so that units stay
+// together.
 std::vector<Holders> HoldersOf(const Plan& plan, const std::map<std::string, int>& class_by_device) {
   std::vector<Holders> all;
   for (const auto& [device, held] : HeldByDevice(plan)) {
     const auto found = class_by_device.find(device);
-    if (found == class_by_device.end()) continue;
+    const bool is_whole = std::ranges::all_of(
+        held.unit->devices, [&](const std::string& of_unit) { return class_by_device.contains(of_unit); });
+    if (!is_whole) continue;
     const auto same = std::find_if(all.begin(), all.end(), [&, &held = held](const Holders& of) {
       return of.device_class == found->second && SameShare(of.held, held) &&
              of.held.unit->chunks == held.unit->chunks;

@@ -7,6 +7,7 @@
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/work_bound.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/check_plan.h"
 
 namespace medley {
@@ -165,6 +166,48 @@ TEST_CASE("of a hundred devices all that were not lost keep their blocks, howeve
   const ChosenPlan least = WithLeastChange(problem, running, chosen);
   CHECK(DevicesThatKeep(running, least.plan) == 100);
   CHECK(least.step_seconds == Approx(chosen.step_seconds).epsilon(1e-9));
+}
+
+TEST_CASE("units of several devices stay together when another lost one of its own") {
+  PlanningProblem problem = RandomProblem(1, AlikeDevices(20));
+  const int blocks = problem.shape.model.layers + 2, size = problem.micro_batch_sizes.front();
+  problem.shape.global_batch_sequences = 90 * size;
+  problem.micro_batch_sizes = {size};
+  for (DeviceCost& device : problem.devices) {
+    device.times.resize(1);
+    device.shares = {{.share = AtOrigin(EvenShares(problem.shape.model, 2)[0]),
+                      .room = device.room,
+                      .times = device.times}};
+  }
+  const auto replicas = [&](const std::vector<std::pair<int, int>>& pairs) {
+    Plan plan;
+    for (const auto& [first, second] : pairs) {
+      plan.routes.push_back(
+          {{static_cast<int>(plan.units.size())}, 90 / static_cast<int>(pairs.size()), size});
+      plan.units.push_back({.devices = {problem.devices[first].name, problem.devices[second].name},
+                            .chunks = {{0, blocks}},
+                            .activations = problem.devices[first].activations});
+    }
+    return plan;
+  };
+  std::vector<std::pair<int, int>> pairs, other_pairs;
+  for (int pair = 0; pair < 10; ++pair) pairs.emplace_back(2 * pair, 2 * pair + 1);
+  const Plan running = replicas(pairs);
+  // The sixth device is lost, and the new plan has the others in pairs of its own.
+  for (int pair = 0; pair < 9; ++pair) other_pairs.emplace_back(pair < 5 ? pair : pair + 1, 19 - pair);
+  const PlanningProblem left = Without(problem, problem.devices[5].name);
+  ChosenPlan chosen;
+  chosen.plan = replicas(other_pairs);
+  const absl::StatusOr<double> seconds = PredictStepSeconds(left, chosen.plan);
+  REQUIRE(seconds.status().ToString() == "OK");
+  chosen.step_seconds = *seconds;
+  const ChosenPlan least = WithLeastChange(left, running, chosen);
+  CHECK(DevicesThatKeep(running, least.plan) == 18);
+  for (const Unit& unit : least.plan.units) {
+    CAPTURE(Describe(least.plan));
+    CHECK(std::ranges::any_of(running.units,
+                              [&](const Unit& before) { return before.devices == unit.devices; }));
+  }
 }
 
 TEST_CASE("a job that has not run gets the fastest plan") {
