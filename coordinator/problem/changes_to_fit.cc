@@ -44,10 +44,10 @@ std::string DescribeNeed(const Plan& plan, UnitId unit, const TrainingShape& sha
 // What is tried of one unit of a plan.
 class Changes {
  public:
-  // `lacking`: units of the plan as it is. Keeps references.
+  // `lacking`: units of the plan as it is, `hosts`: what is said of hosts that lack memory for it. Keeps references.
   Changes(const Plan& plan, UnitId unit, const TrainingShape& shape, const PlanSite& site,
-          const std::set<int>& lacking)
-      : plan_(plan), unit_(unit), shape_(shape), site_(site), lacking_(lacking) {}
+          const std::set<int>& lacking, const std::set<std::string>& hosts)
+      : plan_(plan), unit_(unit), shape_(shape), site_(site), lacking_(lacking), hosts_(hosts) {}
 
   // "recompute: layers (1.0 GiB on n/gpu0)"
   std::vector<std::string> Find() {
@@ -67,6 +67,7 @@ class Changes {
   // True: the unit fits, and nothing else is worse.
   bool Try(const std::string& text, const Plan& changed) {
     for (const PlanViolation& violation : CheckPlan(changed, shape_, site_)) {
+      if (violation.kind == PlanViolation::Kind::kHostMemory && hosts_.contains(violation.detail)) continue;
       if (violation.kind != PlanViolation::Kind::kMemory || violation.unit == unit_ ||
           lacking_.count(violation.unit) == 0)
         return false;
@@ -133,6 +134,7 @@ class Changes {
   const TrainingShape& shape_;
   const PlanSite& site_;
   const std::set<int>& lacking_;
+  const std::set<std::string>& hosts_;
   std::vector<std::string> found_;
 };
 
@@ -141,13 +143,15 @@ class Changes {
 std::string DescribeChangesToFit(const Plan& plan, const TrainingShape& shape, const PlanSite& site,
                                  const std::vector<PlanViolation>& violations) {
   std::set<int> lacking;
+  std::set<std::string> hosts;  // what is said of them, which is the same while they need the same
   for (const PlanViolation& violation : violations) {
     if (violation.kind == PlanViolation::Kind::kMemory) lacking.insert(violation.unit);
+    if (violation.kind == PlanViolation::Kind::kHostMemory) hosts.insert(violation.detail);
   }
   std::vector<std::string> texts;
   for (const int unit : lacking) {
     if (texts.size() == kMostUnitsTold) break;
-    const std::vector<std::string> found = Changes(plan, unit, shape, site, lacking).Find();
+    const std::vector<std::string> found = Changes(plan, unit, shape, site, lacking, hosts).Find();
     texts.push_back(
         found.empty()
             ? absl::StrCat("units[", unit,

@@ -131,6 +131,15 @@ TEST_CASE("a change that breaks another rule is not told") {
              Contains("micro_batch_sequences: 1 (") && !Contains("micro_batch_sequences: 2 ("));
 }
 
+TEST_CASE("what a host of another unit lacks keeps no change from being told") {
+  Plan plan = Replicas();
+  plan.units[0].window_layers = 2;
+  PlanSite site = SiteFor(plan, 0);
+  site.room_by_device["b/0"].memory -= Bytes{1};
+  for (const char* device : {"a/0", "a/1"}) site.host_by_device[device] = {"a", {1}};
+  CHECK_THAT(Told(plan, site), Contains("units[1] would fit with recompute: all_but_attention ("));
+}
+
 TEST_CASE("where several units lack memory each is told of by itself, and that nothing helps") {
   const Plan plan = Replicas();
   PlanSite site = SiteFor(plan, -1);
