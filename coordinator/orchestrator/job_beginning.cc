@@ -34,8 +34,14 @@ absl::StatusOr<Beginning> BeginningOf(const TrainingSpec& training, const v1::Jo
     // Where the coordinator does not see the directory, its word stands.
     if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0)
       return Beginning{job.checkpoint_path()};
-    if (absl::IsUnavailable(found.status()) && job.attempt() > 1)
-      return Annotate(found.status(), "checkpoint.directory cannot be looked into");
+    // What may be whole is waited for, by an attempt that may have something to lose.
+    const bool may_be_there = absl::IsUnavailable(found.status()) ||
+                              absl::IsResourceExhausted(found.status()) ||
+                              absl::IsPermissionDenied(found.status());
+    if (may_be_there && (job.attempt() > 1 || !unreadable.empty())) {
+      return absl::UnavailableError(
+          absl::StrCat("checkpoint.directory cannot be looked into: ", found.status().message()));
+    }
     if (!unreadable.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "checkpoint.directory: no checkpoint is left that can be read (", SomeNames(unreadable),
