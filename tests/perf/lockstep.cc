@@ -65,8 +65,11 @@ double Efficiency(const std::vector<double>& a, const std::vector<double>& b, do
   const auto rounds = [&](const std::vector<double>& done) {
     return share_seconds * done.size() / done.back();
   };
+  // When so many rounds were done, parts of one counted.
   const auto at = [](const std::vector<double>& done, double round) {
-    return round < 1 ? 0 : done[static_cast<size_t>(round) - 1];
+    const size_t whole = static_cast<size_t>(round);
+    const double before = whole > 0 ? done[whole - 1] : 0;
+    return before + (round - static_cast<double>(whole)) * (whole < done.size() ? done[whole] - before : 0);
   };
   double waited_for = 0, worked = 0;
   for (int share = 0; (share + 1) * share_seconds <= std::min(a.back(), b.back()) * 0.999; ++share) {
