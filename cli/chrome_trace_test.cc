@@ -91,7 +91,8 @@ TEST_CASE("an instruction says which blocks it is of, and how many bytes it move
   forward.mutable_blocks()->set_end(5);
   trace.mutable_lanes(0)->mutable_instructions(2)->set_bytes(4096);
   int of_blocks = 0, of_bytes = 0;
-  for (const auto& event : nlohmann::json::parse(ChromeTrace(trace))["traceEvents"]) {
+  const nlohmann::json events = nlohmann::json::parse(ChromeTrace(trace))["traceEvents"];
+  for (const auto& event : events) {
     if (event["ph"] != "X") continue;
     if (event["args"].contains("blocks")) {
       ++of_blocks;
