@@ -24,7 +24,8 @@ struct WaitingJob {
   int priority = 0;  // higher ones go first
   size_t least =
       0;  // it starts with no fewer devices; 0: with all of `devices`, or with one where that is empty
-  size_t most = 0;  // and takes no more, the first ones of `preferred`; 0: all
+  // And takes no more, the first ones of `preferred`, but where all of these were tried in vain first of those that were not. 0: all.
+  size_t most = 0;
   // Devices, best first; those that are missing come last. Many jobs may have the same, which outlive them.
   absl::Span<const std::string> preferred;
 };

@@ -92,6 +92,20 @@ TEST_CASE("a job that names devices, and how many of them, takes so many of thos
   CHECK_FALSE(NextToStart({job}, Devices{"a/0", "b/0"}).has_value());
 }
 
+TEST_CASE("a job that takes some of what is free goes on to those that it has not tried") {
+  WaitingJob job = {"job", {}, {"a/0"}};
+  job.most = 1;
+  CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"}) == Grant{"job", {"b/0"}});
+  const Devices preferred = {"a/0", "c/0"};
+  job.preferred = preferred;
+  CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"}) == Grant{"job", {"c/0"}});
+  job.most = 2;
+  job.tried_in_vain = {"a/0", "c/0"};
+  CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"}) == Grant{"job", {"a/0", "b/0"}});
+  job.tried_in_vain = {"a/0", "b/0", "c/0"};
+  CHECK_FALSE(NextToStart({job}, Devices{"a/0", "b/0", "c/0"}).has_value());
+}
+
 TEST_CASE("hundreds of jobs of few devices each start on thousands that were not measured") {
   Devices free;
   for (int device = 0; device < 10'000; ++device) free.push_back(std::to_string(10'000 + device));

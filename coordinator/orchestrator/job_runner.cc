@@ -93,31 +93,42 @@ absl::StatusOr<Explanation> JobRunner::Compare(const Plan& plan, const v1::PlanG
   return explanation;
 }
 
-absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& asked,
-                                                 const std::vector<ClusterDeviceLocation>& beside,
-                                                 const JobSoFar& so_far) {
+absl::StatusOr<JobRunner::PlanBesideOthers> JobRunner::PlanBeside(
+    const v1::JobSpec& asked, const std::vector<ClusterDeviceLocation>& beside, const JobSoFar& so_far) {
   std::vector<ClusterDeviceLocation> together = devices_;
   together.insert(together.end(), beside.begin(), beside.end());
   ASSIGN_OR_RETURN(const v1::JobSpec spec, WithProtection(asked, services_.least_protection, together));
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
-  MeasurementRequest all{.spec = spec, .training = training, .devices = devices_};
   if (!devices_.empty()) {
     const Measurement::Result measured = Measure(spec, training);
-    RETURN_IF_ERROR(measured.end.status);
+    if (absl::IsResourceExhausted(measured.end.status)) {
+      together = beside;  // none of the others has room for any part of it
+    } else {
+      RETURN_IF_ERROR(measured.end.status);
+      std::set<std::string> left_out;
+      for (const LeftOutDevice& device : measured.left_out) left_out.insert(device.device);
+      std::erase_if(together,
+                    [&](const ClusterDeviceLocation& device) { return left_out.contains(FullName(device)); });
+    }
   }
-  all.devices = together;
   Cluster cluster;
-  RETURN_IF_ERROR(MeasurementOf().Known(all, cluster).status);
+  RETURN_IF_ERROR(
+      MeasurementOf().Known({.spec = spec, .training = training, .devices = together}, cluster).status);
   // Links to devices that are in use cannot be measured now.
   std::vector<LinkCost> costs;
   for (const ClusterLink& link : cluster.links) costs.push_back(link.cost);
   for (const ClusterLinkClass& link : cluster.link_classes) costs.push_back(link.cost);
   cluster.default_link = SupposedLink(costs);
-  absl::StatusOr<PlannedJob> planned =
-      PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone, Limits(), /*left_out=*/{},
-             ParetoListing::kIfNeeded, so_far);
+  const v1::JobSpec on_these = OnDevicesOf(cluster, spec);
+  absl::StatusOr<PlannedJob> planned = PlanOn(cluster, on_these, training, Comparison::kNone, Limits(),
+                                              /*left_out=*/{}, ParetoListing::kIfNeeded, so_far);
   RETURN_IF_ERROR(StillWanted());
-  return planned;
+  RETURN_IF_ERROR(planned.status());
+  PlanBesideOthers result{.planned = *std::move(planned)};
+  if (so_far.plan.units.empty()) return result;
+  const absl::StatusOr<PlannedJob> running = PlannedUnder(cluster, on_these, training, so_far.plan);
+  if (running.ok()) result.running_step_seconds = running->prediction.step_seconds;
+  return result;
 }
 
 absl::Status JobRunner::RefreshLinks(MessageProtection protection) {
@@ -277,10 +288,11 @@ RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
     task.request.set_task_id(launched.task_id());
   }
   AttemptRun run(services_.agents, tasks);
-  std::optional<TracedSteps> traced = TracedAgain(job);
   bool taken_up = false;
+  // Whoever wants it to end while it is planned again reaches the tasks, too.
   AttemptEnd end = WhileUnderWay(run, /*trains=*/true, [&] {
     taken_up = true;
+    std::optional<TracedSteps> traced = TracedAgain(job);
     return run.TakeUp({.event =
                            [&](int unit, const v1::WorkerEvent& event) {
                              OnEvent({tasks[unit].device, unit, job.attempt(), job.plan().emulated()}, event,

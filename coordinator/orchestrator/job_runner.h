@@ -61,10 +61,15 @@ class JobRunner : public RunControl {
 
   // How `asked` would be planned on the devices and `beside`, which are in use: what is missing of the former
   // is measured, links to the latter that were not measured are taken to be as slow as the slowest that was,
-  // or as 1 Gbit/s Ethernet. `so_far`: of the job that uses those (SoFarOf).
-  absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& asked,
-                                        const std::vector<ClusterDeviceLocation>& beside,
-                                        const JobSoFar& so_far = {});
+  // or as 1 Gbit/s Ethernet. Devices too small for any part of it are left out. `so_far`: of the job that uses those (SoFarOf).
+  struct PlanBesideOthers {
+    PlannedJob planned;
+    double running_step_seconds =
+        0;  // of so_far.plan by what is known now; 0: there is none, or it cannot be planned any more
+  };
+  absl::StatusOr<PlanBesideOthers> PlanBeside(const v1::JobSpec& asked,
+                                              const std::vector<ClusterDeviceLocation>& beside,
+                                              const JobSoFar& so_far = {});
 
   // How often what was traced of the job has corrected what was measured of devices.
   int lessons() const { return lessons_; }

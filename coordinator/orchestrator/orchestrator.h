@@ -130,6 +130,7 @@ class Orchestrator {
     uint32_t looked_at_checkpoint = 0;  // the last one at which it was asked whether the job should grow
     std::set<std::string> grown_over;   // devices that it was asked for in vain
     int lessons_asked_for = 0;          // of its runner, when that was asked last
+    std::vector<std::string> tried;     // before, in vain
     bool stall_told = false;
   };
   // How often Loop does what is due, and callers are asked whether they still wait.
@@ -161,6 +162,8 @@ class Orchestrator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
   // Whether a job waits that needs nothing but devices of those that are there to be free.
+  // Of those that are not held; the least int: nobody waits.
+  int HighestWaitingPriority() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool SomeJobCouldStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const ClusterRound& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

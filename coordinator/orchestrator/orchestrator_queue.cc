@@ -1,5 +1,6 @@
 // Which waiting job starts when, on which devices, and what is said of those that wait.
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/job_terms.h"
@@ -149,6 +150,16 @@ void Orchestrator::StartWhatCanStart() {
     const bool is_first = &job == &jobs.front();
     journal_.SetWait(job.id, WhatItWaitsFor(job, is_first ? "" : jobs.front().id, left, round));
   }
+}
+
+int Orchestrator::HighestWaitingPriority() {
+  int highest = std::numeric_limits<int>::min();
+  for (const std::string& id : waiting_) {
+    (void)journal_.Look(id, [&](const v1::Job& job) {
+      if (!job.held()) highest = std::max(highest, job.spec().scheduling().priority());
+    });
+  }
+  return highest;
 }
 
 bool Orchestrator::SomeJobCouldStart() {

@@ -15,13 +15,6 @@ namespace {
 // The pause that is supposed of a job that has not told how long its launch took.
 constexpr double kUsualPauseSeconds = 30;
 
-v1::JobSpec UnderItsPlan(const v1::Job& job) {
-  v1::JobSpec spec = job.spec();
-  spec.clear_constraints();
-  *spec.mutable_plan() = job.plan().plan();
-  return spec;
-}
-
 }  // namespace
 
 absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::string& job_id) {
@@ -63,19 +56,19 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth,
                                                            const std::function<bool()>& cancelled) {
   const v1::Job& job = growth.job;
   JobRunner runner(Services(), growth.name, growth.free);
-  absl::StatusOr<PlannedJob> planned;
   const JobSoFar so_far = SoFarOf(job, job.last_step().step());
+  absl::StatusOr<JobRunner::PlanBesideOthers> beside;
   Serve(
-      growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own, so_far); }, cancelled);
-  RETURN_IF_ERROR(planned.status());
+      growth.name, runner, [&] { beside = runner.PlanBeside(job.spec(), growth.own, so_far); }, cancelled);
+  RETURN_IF_ERROR(beside.status());
+  const PlannedJob& planned = beside->planned;
   // Both by what is known now: what slows the plan that runs slows the other one, too.
-  const absl::StatusOr<PlannedJob> as_it_is = runner.PlanBeside(UnderItsPlan(job), growth.own);
   const JobJournal::Pace pace = journal_.PaceOf(job.id());
   ReplanQuestion question{
       .measured_step_seconds = pace.step_seconds > 0 ? pace.step_seconds : job.measured_step_seconds(),
-      .predicted_step_seconds =
-          as_it_is.ok() ? as_it_is->prediction.step_seconds : job.plan().predicted_step_seconds(),
-      .predicted_then_step_seconds = planned->prediction.step_seconds,
+      .predicted_step_seconds = beside->running_step_seconds > 0 ? beside->running_step_seconds
+                                                                 : job.plan().predicted_step_seconds(),
+      .predicted_then_step_seconds = planned.prediction.step_seconds,
       .remaining_steps = static_cast<int64_t>(job.spec().steps()) - job.last_step().step(),
       .pause_seconds = job.launch_seconds() > 0 ? job.launch_seconds() : kUsualPauseSeconds};
   if (growth.for_speeds) question.steps_so_far = pace.steps;
@@ -85,7 +78,7 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth,
   response.set_step_seconds_then(decision.then_step_seconds);
   response.set_replans(decision.worth_it || force);
   response.set_decision(absl::StrCat(response.replans() ? "planned anew" : "stays as it is", ": ",
-                                     decision.text, " (", medley::Describe(planned->plan), ")"));
+                                     decision.text, " (", medley::Describe(planned.plan), ")"));
   journal_.Log(job.id(), "coordinator", response.decision());
   MutexLock lock(mutex_);
   const auto active = active_.find(job.id());
@@ -119,10 +112,13 @@ void Orchestrator::GrowJobs() {
     return true;
   });
   if (calls_stopped_ || stopping_ || active_.empty() || SomeJobCouldStart()) return;
+  const int first_waiting = HighestWaitingPriority();
   for (auto& [id, active] : active_) {
     if (active.ended || growing_.contains(id)) continue;
     bool is_time = false;
     (void)journal_.Look(id, [&](const v1::Job& job) {
+      // What it gave back, for a moment, would be another's.
+      if (first_waiting > job.spec().scheduling().priority()) return;
       is_time = job.state() == v1::JOB_STATE_RUNNING && job.checkpoint_step() > active.looked_at_checkpoint &&
                 job.measured_step_seconds() != 0;
       if (is_time) active.looked_at_checkpoint = job.checkpoint_step();

@@ -21,8 +21,11 @@ bool Orchestrator::StartJob(const std::string& job_id, const std::vector<std::st
   const absl::StatusOr<std::vector<ClusterDeviceLocation>> locations = Locate(devices);
   if (!locations.ok() || !cluster_.Occupy(devices, job_id).ok()) return false;
   (void)journal_.Apply(job_id, JobEvent::kDevicesGranted, absl::StrCat("on ", absl::StrJoin(devices, ", ")));
-  tried_in_vain_.erase(job_id);
   Active& active = active_[job_id];
+  if (const auto tried = tried_in_vain_.find(job_id); tried != tried_in_vain_.end()) {
+    active.tried = std::move(tried->second.devices);
+    tried_in_vain_.erase(tried);
+  }
   active.devices = {devices.begin(), devices.end()};
   active.runner = std::make_unique<JobRunner>(
       JobRunner::Services{
@@ -59,7 +62,12 @@ void Orchestrator::KeepOnly(const std::string& job_id, const std::vector<std::st
   cluster_.Release(job_id);
   (void)cluster_.Occupy(devices, job_id);
   const auto active = active_.find(job_id);
-  if (active != active_.end()) active->second.devices = {devices.begin(), devices.end()};
+  if (active == active_.end()) return;
+  const std::set<std::string> used(devices.begin(), devices.end());
+  for (const std::string& device : active->second.devices) {
+    if (!used.contains(device)) active->second.grown_over.insert(device);  // it was just planned with these
+  }
+  active->second.devices = used;
 }
 
 // An agent may not have been reached when a job was asked to finish early.
@@ -112,8 +120,13 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
     for (const std::string& device : outcome.end.unreachable_devices)
       standing_.Suspect(NodeOf(device), Time());
     if (outcome.event == JobEvent::kWaitForDevices) {
-      tried_in_vain_[job_id] = {.devices = {active.devices.begin(), active.devices.end()},
-                                .cause = outcome.cause};
+      InVain& in_vain = tried_in_vain_[job_id] = {.devices = {active.devices.begin(), active.devices.end()},
+                                                  .cause = outcome.cause};
+      bool takes_some = false;
+      (void)journal_.Look(
+          job_id, [&](const v1::Job& job) { takes_some = job.spec().scheduling().most_devices() > 0; });
+      // It would take the same ones in turn for ever. Who takes all that are free may do with some of them and others.
+      if (takes_some) in_vain.devices.insert(in_vain.devices.end(), active.tried.begin(), active.tried.end());
     }
     const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, outcome.event, outcome.cause);
     if (Waits(after)) {

@@ -40,13 +40,18 @@ absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spe
   return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing, so_far);
 }
 
-absl::StatusOr<PlannedJob> PlannedFrom(const v1::PlanGrounds& grounds, const TrainingSpec& training,
-                                       const Plan& plan) {
-  ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(grounds.spec()));
-  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds.cluster()));
+absl::StatusOr<PlannedJob> PlannedUnder(const Cluster& cluster, const v1::JobSpec& spec,
+                                        const TrainingSpec& training, const Plan& plan) {
+  ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(spec));
   constraints.plan = plan;
   constraints.open_activations.clear();
   return PlanJob(training, constraints, cluster, Comparison::kNone);
+}
+
+absl::StatusOr<PlannedJob> PlannedFrom(const v1::PlanGrounds& grounds, const TrainingSpec& training,
+                                       const Plan& plan) {
+  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds.cluster()));
+  return PlannedUnder(cluster, grounds.spec(), training, plan);
 }
 
 JobSoFar SoFarOf(const v1::Job& job, int64_t step) {

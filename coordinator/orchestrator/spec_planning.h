@@ -27,6 +27,10 @@ absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spe
                                   ParetoListing listing = ParetoListing::kIfNeeded,
                                   const JobSoFar& so_far = {});
 
+// `plan`, of a job with this spec, by what is known of the cluster: PlanJob's errors.
+absl::StatusOr<PlannedJob> PlannedUnder(const Cluster& cluster, const v1::JobSpec& spec,
+                                        const TrainingSpec& training, const Plan& plan);
+
 // `plan`, of a job whose spec and cluster those are of `grounds`, with all that was known of it when it was planned. `training`: of that
 // spec. FailedPrecondition: profiles of older coordinators may be kept under what this one calls otherwise.
 absl::StatusOr<PlannedJob> PlannedFrom(const v1::PlanGrounds& grounds, const TrainingSpec& training,
