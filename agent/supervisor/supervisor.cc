@@ -91,6 +91,14 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> Supervisor::StartWorker(const std
   // A process with gigabytes takes a while to give them back; until then its successor finds no room.
   const absl::Time deadline = Now() + options_.gone_patience;
   for (const std::shared_ptr<Task>& task : before) {
+    {
+      MutexLock lock(mutex_);
+      if (!changed_.WaitUntil(mutex_, deadline, [&] { return !task->starting; })) {
+        return absl::UnavailableError(absl::StrCat("task ", task->id, ", which had ", options_.node_name, "/",
+                                                   device,
+                                                   " before, was stopped and is still being started"));
+      }
+    }
     if (task->worker == nullptr || task->worker->AwaitGone(deadline)) continue;
     return absl::UnavailableError(absl::StrCat("process ", task->worker->pid(), ", which had ",
                                                options_.node_name, "/", device,
@@ -127,12 +135,13 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest
   }
   absl::StatusOr<std::unique_ptr<WorkerProcess>> worker = StartWorker(device.name());
   MutexLock lock(mutex_);
+  task->starting = false;
+  changed_.NotifyAll();
   if (!worker.ok()) {
     LogWarning(absl::StrCat("task ", task->id, " cannot be prepared: ", worker.status().message()),
                task->about);
     task->prepared = worker.status();
     std::erase_if(task_by_device_, [&](const auto& entry) { return entry.second == task; });
-    changed_.NotifyAll();
     return worker.status();
   }
   task->worker = *std::move(worker);
@@ -421,7 +430,8 @@ void Supervisor::Watch() {
     }
     for (auto dropped = dropped_.begin(); dropped != dropped_.end();) {
       const std::shared_ptr<Task>& task = dropped->second;
-      const bool gone = task->worker == nullptr || task->worker->AwaitGone(absl::InfinitePast());
+      const bool gone =
+          !task->starting && (task->worker == nullptr || task->worker->AwaitGone(absl::InfinitePast()));
       if (gone) over.push_back(task);
       dropped = gone ? dropped_.erase(dropped) : std::next(dropped);
     }

@@ -84,7 +84,8 @@ class Supervisor {
     LogFields about;
     uint64_t attempt = 0;
     absl::Duration lease, silence;
-    std::unique_ptr<WorkerProcess> worker;
+    bool starting = true;                                         // whether it gets a worker is not known yet
+    std::unique_ptr<WorkerProcess> worker;                        // never changes once that is known
     std::optional<absl::StatusOr<v1::PrepareResponse>> prepared;  // the answer, once there is one
     EventLog events;
     bool addressed = false;  // its worker was told its task
@@ -107,7 +108,7 @@ class Supervisor {
     std::shared_ptr<Task> task;
     bool is_repeat = false;  // another call prepares it, or has
   };
-  // Takes the device from an older task, waits until that is gone, and starts a worker.
+  // Takes the device from an older task, waits until all that had it are gone, and starts a worker.
   absl::StatusOr<Admission> Admit(const v1::PrepareRequest& request, const v1::Device& device);
   absl::StatusOr<std::unique_ptr<WorkerProcess>> StartWorker(const std::string& device);
   void ReadReplies(Task& task);
@@ -125,7 +126,7 @@ class Supervisor {
   ConditionVariable changed_;  // of a task's answer, events and end
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> task_by_device_ ABSL_GUARDED_BY(mutex_);
-  // By device: tasks whose workers were killed and may not be gone yet.
+  // By device: tasks whose workers were killed and may not be gone yet, or are still being started, to be killed then.
   std::multimap<std::string, std::shared_ptr<Task>> dropped_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread watch_;

@@ -17,6 +17,7 @@
 
 namespace {
 std::atomic<bool> ends_are_held = false;
+std::atomic<bool> next_start_is_held = false, start_is_held = false;
 }  // namespace
 
 // The system's; but as long as `ends_are_held` it says of no process that it has ended, as of one that has
@@ -25,6 +26,17 @@ extern "C" int waitid(idtype_t type, id_t id, siginfo_t* info, int options) {
   const auto waited = static_cast<int>(syscall(SYS_waitid, type, id, info, options, nullptr));
   if (waited == 0) ends_are_held.wait(true);
   return waited;
+}
+
+// The system's; but where `next_start_is_held` was set, the start of a worker, which takes a pipe for its log,
+// stops here as long as `start_is_held`.
+extern "C" int pipe2(int descriptors[2], int flags) noexcept {
+  if (next_start_is_held.exchange(false)) {
+    start_is_held = true;
+    start_is_held.notify_all();
+    start_is_held.wait(true);
+  }
+  return static_cast<int>(syscall(SYS_pipe2, descriptors, flags));
 }
 
 namespace medley {
@@ -279,6 +291,34 @@ TEST_CASE("while a worker takes its time to end, everybody who wants its device 
   }
   std::move(let_go).Invoke();
   while (kill(slow, 0) == 0) std::this_thread::yield();
+  CHECK(supervisor.Prepare(Task("hang/4", 4), Soon()).ok());
+}
+
+TEST_CASE("a worker that is stopped while it is started is waited for by everybody who wants its device") {
+  Supervisor::Options options = TwoDevices();
+  options.lease = absl::Milliseconds(120);  // what was stopped is looked at six times in it
+  options.gone_patience = absl::Milliseconds(300);
+  Supervisor supervisor(options);
+  absl::Cleanup let_go = [] {
+    start_is_held = false;
+    start_is_held.notify_all();
+  };
+  next_start_is_held = true;
+  absl::Status first;
+  std::thread other([&] { first = supervisor.Prepare(Task("hang/1", 1), Soon()).status(); });
+  start_is_held.wait(false);
+  for (const uint64_t attempt : {2, 3}) {
+    const absl::Status status =
+        supervisor.Prepare(Task("hang/" + std::to_string(attempt), attempt), Soon()).status();
+    INFO(status.ToString());
+    CHECK(absl::IsUnavailable(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("task hang/1, which had laptop/cpu0 before, "
+                                                              "was stopped and is still being started"));
+  }
+  std::move(let_go).Invoke();
+  other.join();
+  CHECK(absl::IsUnavailable(first));
+  CHECK_THAT(std::string(first.message()), Catch::Contains("its task was stopped"));
   CHECK(supervisor.Prepare(Task("hang/4", 4), Soon()).ok());
 }
 
