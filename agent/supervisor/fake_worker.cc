@@ -100,6 +100,11 @@ int Prepare(medley::MessageChannel& channel, const medley::v1::PrepareWorker& pr
     close(3);
     pause();  // lives on without a channel
   }
+  if (act == "send nonsense") {
+    const char claim[] = "\xff\xff\xff\xff";  // of the bytes that follow
+    (void)!write(3, claim, sizeof(claim) - 1);
+    pause();
+  }
   reply.mutable_prepared()->set_data_plane_address("address of process " + std::to_string(getpid()));
   reply.mutable_prepared()->set_allocated_bytes(prepare.device().memory_bytes());
   (void)channel.Send(reply);

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "runtime/base/clock.h"
@@ -182,11 +183,18 @@ TEST_CASE("a worker that dies while preparing is Unavailable, with how it ended 
   CHECK(supervisor.Prepare(Task("train/2"), Soon()).ok());  // the device is free again
 }
 
-TEST_CASE("a worker that closes its channel and lives on is killed and reported") {
+TEST_CASE(
+    "a worker that lives on without its channel, or talks nonsense, is killed, and the reason is said") {
   Supervisor supervisor(TwoDevices());
-  const absl::Status status = supervisor.Prepare(Task("close the channel/1"), Soon()).status();
-  CHECK(absl::IsUnavailable(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("signal 9"));
+  for (const auto& [task, reason] : {std::pair("close the channel/1", "the other end of the channel is gone"),
+                                     std::pair("send nonsense/1", "a message claims 4294967295 bytes")}) {
+    const absl::Status status = supervisor.Prepare(Task(task), Soon()).status();
+    CHECK(absl::IsUnavailable(status));
+    CHECK_THAT(std::string(status.message()),
+               Catch::Contains(std::string("was killed by signal 9 (Killed) by its agent: its channel could "
+                                           "not be read: ") +
+                               reason));
+  }
 }
 
 TEST_CASE("why a worker could not prepare is the answer") {

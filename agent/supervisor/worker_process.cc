@@ -30,7 +30,7 @@ constexpr int kSayLeftOutEveryMs = 1000;
 // Replies nobody reads are bounded by what a worker says in a step; log lines by this.
 constexpr size_t kMostQueuedReplies = 10'000;
 constexpr int kChannelDescriptor = 3;
-// A process that says that it ends has ended within so long.
+// A process that says that it ends, or closes its channel because it does, has ended within so long.
 constexpr absl::Duration kExitTime = absl::Seconds(2);
 
 }  // namespace
@@ -217,15 +217,19 @@ void WorkerProcess::AwaitLogEnd() {
 
 void WorkerProcess::ReadChannel() {
   bool finished = false;
+  absl::Status received;
   while (!finished) {
     v1::WorkerReply reply;
-    if (!channel_->Receive(reply, absl::InfiniteFuture()).ok()) break;
+    received = channel_->Receive(reply, absl::InfiniteFuture());
+    if (!received.ok()) break;
     finished = reply.has_failed() || reply.event().has_finished();
     if (finished) AwaitLogEnd();  // the child ends now; what it logged stands before its end
     Push(std::move(reply));
   }
   if (!finished) {
-    Kill();  // it may have closed its channel and live on
+    // Most often it is about to end by itself, and how is worth knowing; but it may live on without its channel.
+    if (absl::IsUnavailable(received)) AwaitGone(Now() + kExitTime);
+    Kill(absl::StrCat("its channel could not be read: ", received.message()));
     AwaitGone(absl::InfiniteFuture());
     AwaitLogEnd();
     v1::WorkerReply reply;
