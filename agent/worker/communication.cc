@@ -1,6 +1,8 @@
 #include "agent/worker/communication.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "comm/topology/network_devices.h"
@@ -12,17 +14,17 @@
 namespace medley {
 namespace {
 
-// A container may see RDMA devices of its node that it cannot open.
-bool HasRdma() {
-  const absl::StatusOr<UcxFindings> found = QueryUcx();
-  return found.ok() && found->rdma;
+// A container may see RDMA devices of its node that it cannot open: none of them, or all but its own.
+std::vector<std::string> RdmaDevicesFor(UcxTransport::Links links) {
+  if (links != UcxTransport::Links::kAutomatic) return {};
+  absl::StatusOr<UcxFindings> found = QueryUcx();
+  return found.ok() ? std::move(found->rdma_devices) : std::vector<std::string>();
 }
 
 // What the site allows, if it cannot be found out what is near.
 std::string NearestDevices(const WorkerSite& site) {
-  const NicNames names =
-      site.links == UcxTransport::Links::kAutomatic && HasRdma() ? NicNames::kAll : NicNames::kInterfaces;
-  absl::StatusOr<std::string> nearest = NetworkDevicesFor(site.device, site.network_devices, names);
+  absl::StatusOr<std::string> nearest =
+      NetworkDevicesFor(site.device, site.network_devices, RdmaDevicesFor(site.links));
   if (nearest.ok()) return *std::move(nearest);
   LogWarning(absl::StrCat("network interfaces are not chosen by distance: ", nearest.status().message()));
   return site.network_devices;

@@ -87,10 +87,11 @@ Neighbours AmongAccelerators(const HostTopology& topology, const DeviceDescripti
 }  // namespace
 
 absl::StatusOr<NicPlacement> PlaceNicsOf(const DeviceDescription& description, const std::string& allowed,
-                                         const HostTopology& topology, NicNames names) {
+                                         const HostTopology& topology,
+                                         const UsableRdmaDevices& rdma_devices) {
   const Neighbours neighbours =
       description.cores.empty() ? AmongAccelerators(topology, description) : AtCores(topology, description);
-  PlacementOptions options{.names = names};
+  PlacementOptions options{.rdma_devices = rdma_devices};
   options.allowed = absl::StrSplit(allowed, ',', absl::SkipEmpty());
   ASSIGN_OR_RETURN(const std::vector<NicPlacement> placements,
                    PlaceNics(topology, neighbours.devices, options));
@@ -98,9 +99,10 @@ absl::StatusOr<NicPlacement> PlaceNicsOf(const DeviceDescription& description, c
 }
 
 absl::StatusOr<std::string> NetworkDevicesFor(const DeviceDescription& description,
-                                              const std::string& allowed, NicNames names) {
+                                              const std::string& allowed,
+                                              const UsableRdmaDevices& rdma_devices) {
   ASSIGN_OR_RETURN(const HostTopology topology, ReadHostTopology());
-  ASSIGN_OR_RETURN(const NicPlacement placement, PlaceNicsOf(description, allowed, topology, names));
+  ASSIGN_OR_RETURN(const NicPlacement placement, PlaceNicsOf(description, allowed, topology, rdma_devices));
   return placement.names.empty() ? allowed : absl::StrJoin(placement.names, ",");
 }
 

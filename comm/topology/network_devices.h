@@ -16,15 +16,19 @@ namespace medley {
 // worker sees its neighbours' choice without asking them. A device that cannot be found is nowhere: it gets
 // what all could use.
 //
+// `rdma_devices`: as of PlacementOptions.
+//
 // InvalidArgument: `allowed` names ("eth0,eth1"; empty: any) one that the host does not have.
 absl::StatusOr<NicPlacement> PlaceNicsOf(const DeviceDescription& description, const std::string& allowed,
-                                         const HostTopology& topology, NicNames names = NicNames::kAll);
+                                         const HostTopology& topology,
+                                         const UsableRdmaDevices& rdma_devices = {});
 
 // The same on this host, as UcxTransport::Options::network_devices wants it. `allowed` as it is where nothing
-// of that is up or has such a name.
+// of that is up and can be used.
 //
 // InvalidArgument: as above. Internal: the topology cannot be read.
 absl::StatusOr<std::string> NetworkDevicesFor(const DeviceDescription& description,
-                                              const std::string& allowed, NicNames names = NicNames::kAll);
+                                              const std::string& allowed,
+                                              const UsableRdmaDevices& rdma_devices = {});
 
 }  // namespace medley

@@ -134,6 +134,9 @@ TEST_CASE("every accelerator gets the NIC under its switch") {
   CHECK(Chosen(host, {.name = "gpu5", .variant = "0:1"}) == "eth5");
   CHECK(Chosen(host, {.name = "gpu5", .variant = "2:tf32"}) == "eth2");
   CHECK(Chosen(host, Gpu(2), "eth6,eth7") == "eth6,eth7");
+  const auto placed = PlaceNicsOf(Gpu(2), "", host, std::vector<std::string>{"rdma1"});
+  REQUIRE(placed.status() == absl::OkStatus());
+  CHECK(placed->names == std::vector<std::string>{"eth2"});  // its own RDMA device is none that can be used
 }
 
 TEST_CASE("a core gets the NICs of its NUMA node, and other cores begin with others") {

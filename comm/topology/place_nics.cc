@@ -73,8 +73,20 @@ struct Candidates {
   }
 };
 
-// By NIC: its names that traffic may go by. Those that are allowed; where these are ports alone and interfaces
-// are asked for, the interfaces of the same NICs.
+// Its interfaces, and the ports of devices that can be used.
+std::vector<std::string> UsableNames(const Nic& nic, const UsableRdmaDevices& rdma_devices) {
+  std::vector<std::string> names = nic.interfaces;
+  for (const std::string& port : nic.fabric_ports) {
+    const bool is_usable =
+        !rdma_devices || std::any_of(rdma_devices->begin(), rdma_devices->end(),
+                                     [&](const std::string& device) { return Means(device, port); });
+    if (is_usable) names.push_back(port);
+  }
+  return names;
+}
+
+// By NIC: its names that traffic may go by. Those that are allowed; where these are ports alone that cannot be
+// used, the interfaces of the same NICs.
 using NamesByNic = std::vector<std::vector<std::string>>;
 
 NamesByNic NamesToUse(const HostTopology& topology, const PlacementOptions& options) {
@@ -85,9 +97,9 @@ NamesByNic NamesToUse(const HostTopology& topology, const PlacementOptions& opti
   bool has_named = false;
   for (const Nic& nic : topology.nics) {
     std::vector<std::string> its;
-    if (nic.is_up) its = options.names == NicNames::kAll ? nic.names() : nic.interfaces;
+    if (nic.is_up) its = UsableNames(nic, options.rdma_devices);
     const bool is_allowed = is_any([&](const std::string& name) { return IsCalled(nic, name); });
-    beside.push_back(is_allowed ? its : std::vector<std::string>());
+    beside.push_back(nic.is_up && is_allowed ? nic.interfaces : std::vector<std::string>());
     std::erase_if(its, [&](const std::string& own) {
       return !options.allowed.empty() && !is_any([&](const std::string& name) { return Means(name, own); });
     });

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,17 +14,16 @@ struct PlacedDevice {
   Locality locality;
 };
 
-enum class NicNames {
-  kInterfaces,  // "eth0,eth1": what TCP goes over
-  kAll,         // and RDMA: "eth0,mlx5_0:1"
-};
+// The RDMA devices ("mlx5_0") that can be used, by all of their ports; none: TCP alone. std::nullopt: all of
+// the host.
+using UsableRdmaDevices = std::optional<std::vector<std::string>>;
 
 struct PlacementOptions {
   // Interfaces or fabric ports, with or without ":port"; empty: all of the host. No other names of a NIC are
-  // used; but if these are ports alone and `names` are interfaces, those of the same NICs.
+  // used; but if these are ports alone and none of them can be used, the interfaces of the same NICs.
   std::vector<std::string> allowed;
-  NicNames names = NicNames::kAll;  // a NIC that has none of these is of no use
-  int most_rails = 4;               // for each device, at least 1
+  UsableRdmaDevices rdma_devices;  // a NIC that has neither one of these nor an interface is of no use
+  int most_rails = 4;              // for each device, at least 1
 };
 
 struct NicPlacement {

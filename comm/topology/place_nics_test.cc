@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,6 +12,8 @@ namespace medley {
 namespace {
 
 constexpr double kFast = 50e9, kHalf = 25e9, kGigabit = 0.125e9;
+using Devices = std::vector<std::string>;
+const UsableRdmaDevices kNoRdma = Devices();
 
 // Under a switch of its own on a NUMA node.
 Locality Under(int node, int pci_switch) {
@@ -187,11 +190,35 @@ TEST_CASE("where RDMA cannot be used, a card that has nothing else stands in nob
   for (const std::vector<std::string>& allowed :
        {std::vector<std::string>{}, std::vector<std::string>{"eth0", "mlx5_0:1"}}) {
     CHECK(Place(host, devices, {.allowed = allowed})[0].names == std::vector<std::string>{"mlx5_0:1"});
-    const NicPlacement over_tcp =
-        Place(host, devices, {.allowed = allowed, .names = NicNames::kInterfaces})[0];
+    const NicPlacement over_tcp = Place(host, devices, {.allowed = allowed, .rdma_devices = kNoRdma})[0];
     CHECK(Rails(over_tcp) == std::vector{0});
     CHECK(over_tcp.names == std::vector<std::string>{"eth0"});
   }
+}
+
+TEST_CASE("the port of a device that cannot be opened displaces none that can, and no interface") {
+  HostTopology host;
+  host.nics = {NicAt("eth0", {}, 0),
+               {.fabric_ports = {"mlx5_0:1"}, .locality = Under(1, 2), .is_up = true},
+               {.fabric_ports = {"mlx5_3:1"}, .locality = Under(0, 1), .is_up = true}};
+  host.nics[0].is_virtual = true;
+  host.nics[1].network_bytes_per_second = host.nics[2].network_bytes_per_second = kFast;
+  const auto used = [&](const UsableRdmaDevices& rdma_devices, const std::vector<std::string>& allowed = {}) {
+    return absl::StrJoin(
+        Place(host, {{"gpu0", Under(0, 1)}}, {.allowed = allowed, .rdma_devices = rdma_devices})[0].names,
+        ",");
+  };
+  CHECK(used(std::nullopt) == "mlx5_3:1");
+  CHECK(used(Devices{"mlx5_0", "mlx5_3"}) == "mlx5_3:1");
+  CHECK(used(Devices{"mlx5_0"}) == "mlx5_0:1");
+  CHECK(used(Devices{"mlx5_0"}, {"mlx5_0:1", "mlx5_3:1"}) == "mlx5_0:1");
+  CHECK(used(Devices{"mlx5_0"}, {"eth0", "mlx5_3:1"}) == "eth0");
+  CHECK(used(Devices{"mlx5_0"}, {"mlx5_3:1"}).empty());
+  CHECK(used(Devices{"mlx5_7"}) == "eth0");
+  // Nor is a port that nobody allowed used in its place.
+  host.nics[2].interfaces = {"ib3"};
+  host.nics[2].fabric_ports.push_back("mlx5_4:1");
+  CHECK(used(Devices{"mlx5_4"}, {"mlx5_3:1"}) == "ib3");
 }
 
 TEST_CASE("only what is allowed is used, by interface or by port") {
@@ -215,21 +242,22 @@ TEST_CASE("of a NIC with several names only those that are allowed are used") {
   host.nics = {NicAt("eth0", Under(0, 1)), NicAt("eth1", Under(1, 2))};
   host.nics[0].interfaces = {"eth0", "eth0.100", "eth0.200"};
   host.nics[0].fabric_ports = {"mlx5_0:1", "mlx5_0:2"};
-  const auto used = [&](const std::vector<std::string>& allowed, NicNames names = NicNames::kAll) {
-    return absl::StrJoin(Place(host, {{"gpu0", Under(0, 1)}}, {.allowed = allowed, .names = names})[0].names,
-                         ",");
+  const auto used = [&](const std::vector<std::string>& allowed, const UsableRdmaDevices& rdma_devices = {}) {
+    return absl::StrJoin(
+        Place(host, {{"gpu0", Under(0, 1)}}, {.allowed = allowed, .rdma_devices = rdma_devices})[0].names,
+        ",");
   };
   CHECK(used({}) == "eth0,eth0.100,eth0.200,mlx5_0:1,mlx5_0:2");
-  CHECK(used({}, NicNames::kInterfaces) == "eth0,eth0.100,eth0.200");
+  CHECK(used({}, kNoRdma) == "eth0,eth0.100,eth0.200");
   CHECK(used({"eth0.100"}) == "eth0.100");
   CHECK(used({"eth0"}) == "eth0");
   CHECK(used({"mlx5_0:2"}) == "mlx5_0:2");
   CHECK(used({"mlx5_0"}) == "mlx5_0:1,mlx5_0:2");
   CHECK(used({"mlx5_0:1", "eth0.200", "eth1"}) == "eth0.200,mlx5_0:1");
-  CHECK(used({"mlx5_0:1", "eth0.200"}, NicNames::kInterfaces) == "eth0.200");
-  CHECK(used({"mlx5_0:1", "eth1"}, NicNames::kInterfaces) == "eth1");
+  CHECK(used({"mlx5_0:1", "eth0.200"}, kNoRdma) == "eth0.200");
+  CHECK(used({"mlx5_0:1", "eth1"}, kNoRdma) == "eth1");
   // There is no other way over TCP to where they lead.
-  CHECK(used({"mlx5_0:1"}, NicNames::kInterfaces) == "eth0,eth0.100,eth0.200");
+  CHECK(used({"mlx5_0:1"}, kNoRdma) == "eth0,eth0.100,eth0.200");
 }
 
 TEST_CASE("a name that is not here, and a senseless limit, are refused with what there is") {

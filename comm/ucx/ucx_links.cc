@@ -27,6 +27,18 @@ bool IsRdmaPort(const std::string& name, const std::string& devices) {
   return stat(absl::StrCat(devices, "/", parts.first, "/ports/", port).c_str(), &about) == 0;
 }
 
+// What a component can be opened for.
+absl::StatusOr<std::vector<std::string>> MemoryDomains(uct_component_h component, unsigned count) {
+  std::vector<uct_md_resource_desc_t> domains(count);
+  uct_component_attr_t attributes = {};
+  attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+  attributes.md_resources = domains.data();
+  RETURN_IF_ERROR(FromUcs(uct_component_query(component, &attributes), "uct_component_query"));
+  std::vector<std::string> names;
+  for (const uct_md_resource_desc_t& domain : domains) names.emplace_back(domain.md_name);
+  return names;
+}
+
 // Transports by the beginning of their names; the first that fits.
 constexpr std::pair<const char*, const char*> kPaths[] = {
     {"rc_", "rdma"},
@@ -54,7 +66,9 @@ absl::StatusOr<UcxFindings> QueryUcx() {
     RETURN_IF_ERROR(FromUcs(uct_component_query(listed[i], &attributes), "uct_component_query"));
     if (attributes.md_resource_count == 0) continue;
     const std::string name = attributes.name;
-    found.rdma |= name == "ib";
+    if (name == "ib") {  // its memory domains are devices
+      ASSIGN_OR_RETURN(found.rdma_devices, MemoryDomains(listed[i], attributes.md_resource_count));
+    }
     found.cuda |= absl::StartsWith(name, "cuda_");
     found.rocm |= absl::StartsWith(name, "rocm_");
   }
@@ -65,7 +79,7 @@ std::string TransportsFor(UcxLinks links, const UcxFindings& found) {
   std::string transports;
   switch (links) {
     case UcxLinks::kAutomatic:
-      transports = found.rdma ? "ib,tcp,sm,self" : "tcp,sm,self";
+      transports = found.rdma_devices.empty() ? "tcp,sm,self" : "ib,tcp,sm,self";
       break;
     case UcxLinks::kTcp:
       transports = "tcp,self";

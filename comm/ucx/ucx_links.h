@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,7 +16,7 @@ enum class UcxLinks {
 
 // What the UCX at hand has found on this machine, beside TCP and shared memory.
 struct UcxFindings {
-  bool rdma = false;  // InfiniBand or RoCE devices
+  std::vector<std::string> rdma_devices;  // InfiniBand and RoCE, those that this process may open: "mlx5_0"
   bool cuda = false;
   bool rocm = false;
 };
