@@ -156,10 +156,11 @@ struct CoordinatorClient::Impl {
   }
 
   template <typename Response, typename Request>
-  absl::StatusOr<Response> OfJob(Method<Response, Request> method, const std::string& job_id) const {
+  absl::StatusOr<Response> OfJob(Method<Response, Request> method, const std::string& job_id,
+                                 CallHandle* handle = nullptr) const {
     Request request;
     request.set_job_id(job_id);
-    return Call(method, request, timeout);
+    return Call(method, request, timeout, handle);
   }
 };
 
@@ -190,18 +191,18 @@ absl::StatusOr<v1::Job> CoordinatorClient::Submit(const v1::SubmitJobRequest& re
   return std::move(*response.mutable_job());
 }
 
-absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job_id) {
-  return impl_->OfJob(&Stub::GetJob, job_id);
+absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job_id, CallHandle* handle) {
+  return impl_->OfJob(&Stub::GetJob, job_id, handle);
 }
 
-absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs(uint32_t limit) {
+absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs(uint32_t limit, CallHandle* handle) {
   v1::ListJobsRequest request;
   request.set_limit(limit);
-  return impl_->CallForParts(&Stub::ListJobs, request, impl_->timeout);
+  return impl_->CallForParts(&Stub::ListJobs, request, impl_->timeout, handle);
 }
 
-absl::StatusOr<v1::Job> CoordinatorClient::Cancel(const v1::CancelJobRequest& request) {
-  return impl_->Call(&Stub::CancelJob, request, impl_->timeout);
+absl::StatusOr<v1::Job> CoordinatorClient::Cancel(const v1::CancelJobRequest& request, CallHandle& handle) {
+  return impl_->Call(&Stub::CancelJob, request, impl_->timeout, &handle);
 }
 
 absl::StatusOr<v1::Job> CoordinatorClient::Resume(const std::string& job_id) {
@@ -321,12 +322,14 @@ absl::Status CoordinatorClient::TraceSteps(const v1::TraceStepsRequest& request,
   return impl_->FromGrpc(context, reader->Finish());
 }
 
-absl::StatusOr<v1::ListStepsResponse> CoordinatorClient::ListSteps(const v1::ListStepsRequest& request) {
-  return impl_->CallForParts(&Stub::ListSteps, request, impl_->timeout);
+absl::StatusOr<v1::ListStepsResponse> CoordinatorClient::ListSteps(const v1::ListStepsRequest& request,
+                                                                   CallHandle* handle) {
+  return impl_->CallForParts(&Stub::ListSteps, request, impl_->timeout, handle);
 }
 
-absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const v1::ListLogsRequest& request) {
-  return impl_->Call(&Stub::ListLogs, request, impl_->timeout);
+absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const v1::ListLogsRequest& request,
+                                                                 CallHandle* handle) {
+  return impl_->Call(&Stub::ListLogs, request, impl_->timeout, handle);
 }
 
 absl::StatusOr<v1::ClusterSpec> CoordinatorClient::ExportCluster() {

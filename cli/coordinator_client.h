@@ -45,10 +45,10 @@ class CoordinatorClient {
   const std::string& address() const;
 
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
-  absl::StatusOr<v1::Job> GetJob(const std::string& job_id);
+  absl::StatusOr<v1::Job> GetJob(const std::string& job_id, CallHandle* handle = nullptr);
   // The newest `limit`; 0: 100.
-  absl::StatusOr<v1::ListJobsResponse> ListJobs(uint32_t limit);
-  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(uint32_t limit, CallHandle* handle = nullptr);
+  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request, CallHandle& handle);
   absl::StatusOr<v1::Job> Resume(const std::string& job_id);
   // Takes its time, as PlanJob.
   absl::StatusOr<v1::ReplanJobResponse> Replan(const v1::ReplanJobRequest& request, CallHandle& handle);
@@ -83,8 +83,10 @@ class CoordinatorClient {
   // Calls `take` with each update until the last; however long steps take. Cancelled: `handle` was, or the job.
   absl::Status TraceSteps(const v1::TraceStepsRequest& request, CallHandle& handle,
                           const std::function<void(const v1::TraceStepsUpdate&)>& take);
-  absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request);
-  absl::StatusOr<v1::ListLogsResponse> ListLogs(const v1::ListLogsRequest& request);
+  absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request,
+                                                  CallHandle* handle = nullptr);
+  absl::StatusOr<v1::ListLogsResponse> ListLogs(const v1::ListLogsRequest& request,
+                                                CallHandle* handle = nullptr);
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request);
   absl::StatusOr<v1::CreateJoinTokenResponse> CreateJoinToken(const v1::CreateJoinTokenRequest& request);

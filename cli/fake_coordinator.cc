@@ -11,6 +11,15 @@
 #include "absl/time/clock.h"
 
 namespace medley {
+namespace {
+
+grpc::Status StandStill(const grpc::ServerContext& context) {
+  kill(getpid(), SIGINT);
+  while (!context.IsCancelled()) std::this_thread::yield();
+  return grpc::Status::CANCELLED;
+}
+
+}  // namespace
 
 void FakeCoordinator::Stop() {
   if (!server_) return;
@@ -35,17 +44,20 @@ grpc::Status FakeCoordinator::SubmitJob(grpc::ServerContext*, const v1::SubmitJo
   return status;
 }
 
-grpc::Status FakeCoordinator::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* reply) {
+grpc::Status FakeCoordinator::GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
+                                     v1::Job* reply) {
   See("get", *request);
+  if (stands_still == "get") return StandStill(*context);
   MutexLock lock(mutex_);
   if (change_on_look) change_on_look(job);
   *reply = job;
   return status;
 }
 
-grpc::Status FakeCoordinator::ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+grpc::Status FakeCoordinator::ListJobs(grpc::ServerContext* context, const v1::ListJobsRequest* request,
                                        grpc::ServerWriter<v1::ListJobsResponse>* writer) {
   See("jobs", *request);
+  if (stands_still == "jobs") return StandStill(*context);
   for (int i = 0; i < 100; ++i) {
     v1::ListJobsResponse part;
     *part.add_jobs() = job;
@@ -54,9 +66,10 @@ grpc::Status FakeCoordinator::ListJobs(grpc::ServerContext*, const v1::ListJobsR
   return status;
 }
 
-grpc::Status FakeCoordinator::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
+grpc::Status FakeCoordinator::CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
                                         v1::Job* reply) {
   See("cancel", *request);
+  if (stands_still == "cancel") return StandStill(*context);
   *reply = job;
   return status;
 }
@@ -109,10 +122,9 @@ grpc::Status FakeCoordinator::PlanJob(grpc::ServerContext* context, const v1::Pl
   See("plan", *request);
   NoteDeadline(*context);
   if (!status.ok()) return status;
-  kill(getpid(), SIGINT);
-  while (!context->IsCancelled()) std::this_thread::yield();
+  const grpc::Status cancelled = StandStill(*context);
   plan_cancelled = true;
-  return grpc::Status::CANCELLED;
+  return cancelled;
 }
 
 grpc::Status FakeCoordinator::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
@@ -184,18 +196,20 @@ grpc::Status FakeCoordinator::GetTrace(grpc::ServerContext*, const v1::GetTraceR
   return status;
 }
 
-grpc::Status FakeCoordinator::ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request,
+grpc::Status FakeCoordinator::ListLogs(grpc::ServerContext* context, const v1::ListLogsRequest* request,
                                        v1::ListLogsResponse* reply) {
   See("logs", *request);
+  if (stands_still == "logs") return StandStill(*context);
   for (const v1::LogLine& line : logs.lines()) {
     if (line.number() > request->after_line()) *reply->add_lines() = line;
   }
   return status;
 }
 
-grpc::Status FakeCoordinator::ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
+grpc::Status FakeCoordinator::ListSteps(grpc::ServerContext* context, const v1::ListStepsRequest* request,
                                         grpc::ServerWriter<v1::ListStepsResponse>* writer) {
   See("steps", *request);
+  if (stands_still == "steps") return StandStill(*context);
   for (const v1::StepMetrics& step : steps.steps()) {
     v1::ListStepsResponse part;
     *part.add_steps() = step;

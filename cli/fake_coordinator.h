@@ -35,7 +35,9 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   v1::Job job;                                   // of every call that answers with one
   std::function<void(v1::Job&)> change_on_look;  // before GetJob answers
   grpc::Status status;                           // of every call
-  std::vector<v1::JobUpdate> updates;            // of WatchJob
+  // The call, by its name in Seen, that is never answered: SIGINT comes instead, and it ends when nobody waits for it.
+  std::string stands_still;
+  std::vector<v1::JobUpdate> updates;  // of WatchJob
   // After this update of this server's life; false: UNAVAILABLE.
   std::function<bool(int)> watch_goes_on;
   std::function<void()> during_backup;  // before BackUp ends
@@ -49,10 +51,12 @@ class FakeCoordinator final : public v1::Coordinator::Service {
 
   grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
                          v1::SubmitJobResponse* reply) override;
-  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* reply) override;
-  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+  grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
+                      v1::Job* reply) override;
+  grpc::Status ListJobs(grpc::ServerContext* context, const v1::ListJobsRequest* request,
                         grpc::ServerWriter<v1::ListJobsResponse>* writer) override;
-  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* reply) override;
+  grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
+                         v1::Job* reply) override;
   grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request, v1::Job* reply) override;
   grpc::Status HoldJob(grpc::ServerContext*, const v1::HoldJobRequest* request, v1::Job* reply) override;
   grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request,
@@ -83,9 +87,9 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   grpc::Status ListAudit(grpc::ServerContext*, const v1::ListAuditRequest* request,
                          grpc::ServerWriter<v1::ListAuditResponse>* writer) override;
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* reply) override;
-  grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request,
+  grpc::Status ListLogs(grpc::ServerContext* context, const v1::ListLogsRequest* request,
                         v1::ListLogsResponse* reply) override;
-  grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
+  grpc::Status ListSteps(grpc::ServerContext* context, const v1::ListStepsRequest* request,
                          grpc::ServerWriter<v1::ListStepsResponse>* writer) override;
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::JobUpdate>* writer) override;

@@ -29,20 +29,23 @@ absl::Status ShowJob(const Connection& connection, const absl::StatusOr<v1::Job>
   return Show(connection, job, [&](const v1::Job& reply) { return FormatJob(reply, connection.columns); });
 }
 
-// Calls `look` every second until it says that there is no more to come. A coordinator that goes away, or does
-// not answer in time, after the first look is asked again, an hour at most.
+// Calls `look` every second until it says that there is no more to come; an interrupt ends what it asks by the handle. A
+// coordinator that goes away, or does not answer in time, after the first look is asked again, an hour at most.
 absl::Status LookAgainAndAgain(const Connection& connection,
-                               const std::function<absl::StatusOr<bool>()>& look) {
-  const Interrupter interrupter({});
+                               const std::function<absl::StatusOr<bool>(CallHandle&)>& look) {
+  CallHandle handle;
+  const Interrupter interrupter([&] { handle.Cancel(); });
   AwayNotice notice;
   absl::Time away_since = absl::InfiniteFuture();
   for (bool first = true;; first = false) {
-    const absl::StatusOr<bool> ended = look();
+    const absl::StatusOr<bool> ended = look(handle);
     std::fflush(stdout);
     if (ended.ok()) {
       if (away_since != absl::InfiniteFuture()) notice.SayBack(Now() - away_since);
       away_since = absl::InfiniteFuture();
       if (*ended) return absl::OkStatus();
+    } else if (interrupter.interrupted()) {
+      return absl::CancelledError("");
     } else {
       const bool is_away = absl::IsUnavailable(ended.status()) || absl::IsDeadlineExceeded(ended.status());
       if (first || !is_away) return ended.status();
@@ -77,16 +80,16 @@ class Repeated {
 };
 
 absl::StatusOr<std::string> StatusText(CoordinatorClient& client, const Connection& connection,
-                                       const StatusCommand& command, bool& ended) {
+                                       const StatusCommand& command, CallHandle* handle, bool& ended) {
   const bool json = connection.output == Output::kJson;
   if (command.job_id.empty()) {
-    ASSIGN_OR_RETURN(const v1::ListJobsResponse jobs, client.ListJobs(command.limit));
+    ASSIGN_OR_RETURN(const v1::ListJobsResponse jobs, client.ListJobs(command.limit, handle));
     if (command.limit == 0 && jobs.jobs_size() == kUsualJobs && !command.watch) {
       Note(connection, absl::StrCat("these are the newest ", kUsualJobs, " jobs; -n N shows more"));
     }
     return json ? JsonLine(jobs) : FormatJobs(jobs, connection.columns);
   }
-  ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(command.job_id));
+  ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(command.job_id, handle));
   ended = HasEnded(job.state());
   return json ? JsonLine(job) : FormatJob(job, connection.columns);
 }
@@ -101,10 +104,10 @@ uint64_t NewestLine(const v1::ListLogsResponse& logs) {
 absl::Status FollowLogs(CoordinatorClient& client, const Connection& connection,
                         v1::ListLogsRequest request) {
   bool first = true;
-  return LookAgainAndAgain(connection, [&]() -> absl::StatusOr<bool> {
+  return LookAgainAndAgain(connection, [&](CallHandle& handle) -> absl::StatusOr<bool> {
     // Before the lines: those of the end are there, then.
-    ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(request.job_id()));
-    ASSIGN_OR_RETURN(const v1::ListLogsResponse logs, client.ListLogs(request));
+    ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(request.job_id(), &handle));
+    ASSIGN_OR_RETURN(const v1::ListLogsResponse logs, client.ListLogs(request, &handle));
     if (first || !logs.lines().empty())
       RETURN_IF_ERROR(Show<v1::ListLogsResponse>(connection, logs, FormatLogs));
     first = false;
@@ -147,6 +150,16 @@ class StepPrinter {
   bool first_ = true;
 };
 
+// The step before the first of those that are asked for; without any, the one where the job is.
+absl::StatusOr<uint32_t> StepBefore(CoordinatorClient& client, const v1::ListStepsRequest& request,
+                                    CallHandle& handle) {
+  ASSIGN_OR_RETURN(v1::ListStepsResponse steps, client.ListSteps(request, &handle));
+  DropDiscarded(steps);
+  if (!steps.steps().empty()) return steps.steps(0).step() - 1;
+  ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(request.job_id(), &handle));
+  return job.last_step().step();
+}
+
 // Steps after `after_step` until the job has ended.
 absl::Status FollowSteps(CoordinatorClient& client, const Connection& connection, const std::string& job_id,
                          uint32_t after_step) {
@@ -166,13 +179,13 @@ absl::Status RunStatus(const Connection& connection, const StatusCommand& comman
   CoordinatorClient client = Connect(connection);
   bool ended = false;
   Repeated repeated(connection);
-  const auto look = [&]() -> absl::StatusOr<bool> {
-    ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, ended));
+  const auto look = [&](CallHandle& handle) -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, &handle, ended));
     repeated.Show(text);
     return ended;
   };
   if (command.watch) return LookAgainAndAgain(connection, look);
-  ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, ended));
+  ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, nullptr, ended));
   Print(text);
   return absl::OkStatus();
 }
@@ -214,26 +227,21 @@ absl::Status RunSteps(const Connection& connection, const ListingCommand& comman
   request.set_job_id(command.job_id);
   request.set_limit(command.limit);
   request.set_since_seconds(command.since_seconds);
-  if (command.follow) BlockInterrupts();
-  CoordinatorClient client = Connect(connection);
-  if (command.follow && command.limit == 0 && command.since_seconds == 0)
-    return FollowSteps(client, connection, command.job_id, 0);
-  absl::StatusOr<v1::ListStepsResponse> steps = client.ListSteps(request);
-  if (steps.ok()) DropDiscarded(*steps);
   if (!command.follow) {
+    absl::StatusOr<v1::ListStepsResponse> steps = Connect(connection).ListSteps(request);
+    if (steps.ok()) DropDiscarded(*steps);
     return Show(connection, steps,
                 [&](const v1::ListStepsResponse& reply) { return FormatSteps(reply, connection.columns); });
   }
-  RETURN_IF_ERROR(steps.status());
-  // From the first of those that were asked for; without any, from where the job is.
-  uint32_t after = 0;
-  if (!steps->steps().empty()) {
-    after = steps->steps(0).step() - 1;
-  } else {
-    ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(command.job_id));
-    after = job.last_step().step();
+  BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  absl::StatusOr<uint32_t> after = 0;
+  if (command.limit != 0 || command.since_seconds != 0) {
+    after = CallPatiently("asking for the newest steps", "interrupted",
+                          [&](CallHandle& handle) { return StepBefore(client, request, handle); });
   }
-  return FollowSteps(client, connection, command.job_id, after);
+  RETURN_IF_ERROR(after.status());
+  return FollowSteps(client, connection, command.job_id, *after);
 }
 
 absl::Status RunCancel(const Connection& connection, const std::string& job_id, CancelWhen when) {
@@ -242,14 +250,19 @@ absl::Status RunCancel(const Connection& connection, const std::string& job_id, 
   v1::CancelJobRequest request;
   request.set_job_id(job_id);
   request.set_after_checkpoint(when == CancelWhen::kAfterCheckpoint);
-  absl::StatusOr<v1::Job> job = client.Cancel(request);
-  RETURN_IF_ERROR(job.status());
+  absl::StatusOr<v1::Job> job;
   {
+    CallHandle handle;
     WaitingLine line(absl::StrCat("job ", job_id, " is being cancelled"));
-    const Interrupter interrupter({}, [&] { line.Tick(); });
+    const Interrupter interrupter([&] { handle.Cancel(); }, [&] { line.Tick(); });
+    job = client.Cancel(request, handle);
+    if (!job.ok() && interrupter.interrupted())
+      return absl::CancelledError(
+          absl::StrCat("interrupted; the job may be cancelled all the same (medley status ", job_id, ")"));
+    RETURN_IF_ERROR(job.status());
     const absl::Time deadline = Now() + connection.timeout.value_or(kUsualTimeout);
     while (!HasEnded(job->state()) && Now() < deadline && interrupter.Sleep(kBetweenLooksAtAnEnd)) {
-      const absl::StatusOr<v1::Job> now = client.GetJob(job_id);
+      const absl::StatusOr<v1::Job> now = client.GetJob(job_id, &handle);
       if (!now.ok()) break;
       job = now;
     }

@@ -218,6 +218,35 @@ TEST_CASE("a coordinator that does not answer in time is asked again by what rep
                                             "medley: the coordinator is back after "));
 }
 
+TEST_CASE("Ctrl-C is heard while the coordinator stands still") {
+  BlockInterrupts();
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_RUNNING);
+  using Words = std::vector<std::string>;
+  const auto [call, words] = GENERATE(table<std::string, Words>({
+      {"get", {"status", "bible-1", "-w"}},
+      {"jobs", {"status", "-w"}},
+      {"get", {"logs", "bible-1", "-f"}},
+      {"logs", {"logs", "bible-1", "-f"}},
+      {"steps", {"steps", "bible-1", "-f", "-n", "5"}},
+      {"get", {"steps", "bible-1", "-f", "-n", "5"}},
+      {"cancel", {"cancel", "bible-1"}},
+  }));
+  CAPTURE(call, words);
+  coordinator.stands_still = call;
+  CHECK(Ask(coordinator, words).code == 130);
+}
+
+TEST_CASE("Ctrl-C ends the waiting for the end of a job that is being cancelled") {
+  BlockInterrupts();
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_RUNNING);
+  coordinator.stands_still = "get";
+  const Outcome outcome = Ask(coordinator, {"--timeout", "86400", "cancel", "bible-1"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err == "medley: job bible-1 is being cancelled; medley watch bible-1 shows its end\n");
+}
+
 TEST_CASE("what a coordinator answers does not command the terminal") {
   FakeCoordinator coordinator;
   coordinator.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no job \x1b[2Jx");
