@@ -142,6 +142,7 @@ absl::Status RunBackup(const Connection& connection, const std::string& file) {
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::symlink_status(file, error))) return IsThereAlready(file);
   RETURN_IF_ERROR(CheckOutputFile("FILE", file));
+  BlockInterrupts();  // they, too, are to leave nothing of it behind
   // All that was ever submitted is in it, which admins alone may ask for: not into a file that others have open, nor through a link of
   // theirs. Under a name of its own, since another backup may be on its way to the same file.
   std::string partial = file + ".partial-XXXXXX";
@@ -150,11 +151,14 @@ absl::Status RunBackup(const Connection& connection, const std::string& file) {
     return absl::UnavailableError(absl::StrCat("cannot make ", partial, ": ", std::strerror(errno)));
   int64_t bytes = 0;
   int failure = 0;
-  absl::Status status = Connect(connection).BackUp([&](const std::string& part) {
+  CoordinatorClient client = Connect(connection);
+  const auto write = [&](const std::string& part) {
     bytes += static_cast<int64_t>(part.size());
     failure = WriteAll(descriptor, part);
     return failure == 0;
-  });
+  };
+  absl::Status status = CallPatiently("copying the coordinator's store", "interrupted; there is no backup",
+                                      [&](CallHandle& handle) { return client.BackUp(handle, write); });
   if (close(descriptor) != 0 && failure == 0) failure = errno;
   if (failure != 0)
     status = absl::UnavailableError(absl::StrCat("cannot write ", partial, ": ", std::strerror(failure)));

@@ -238,9 +238,11 @@ absl::Status CoordinatorClient::UndrainNode(const std::string& node) {
   return impl_->Call(&Stub::UndrainNode, request, impl_->timeout).status();
 }
 
-absl::Status CoordinatorClient::BackUp(const std::function<bool(const std::string& bytes)>& take) {
+absl::Status CoordinatorClient::BackUp(CallHandle& handle,
+                                       const std::function<bool(const std::string& bytes)>& take) {
   grpc::ClientContext context;
   SetDeadline(context, impl_->patience());
+  const Impl::Cancellable cancellable(handle, context);
   const auto reader = impl_->stub->BackUp(&context, v1::BackUpRequest());
   for (v1::BackUpPart part; reader->Read(&part);) {
     if (!take(part.bytes())) context.TryCancel();

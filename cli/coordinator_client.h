@@ -58,7 +58,7 @@ class CoordinatorClient {
   absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request);
   absl::Status UndrainNode(const std::string& node);
   // Calls `take` with the parts of a backup, one after the other, until it says false. Takes its time.
-  absl::Status BackUp(const std::function<bool(const std::string& bytes)>& take);
+  absl::Status BackUp(CallHandle& handle, const std::function<bool(const std::string& bytes)>& take);
   // The first call for a plan takes its time.
   absl::StatusOr<v1::PlanReport> GetPlan(const v1::GetPlanRequest& request, CallHandle& handle);
   // Takes its time: profiles what is missing, and plans for the request's time_limit_seconds, which a timeout leaves it.

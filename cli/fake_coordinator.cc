@@ -162,6 +162,7 @@ grpc::Status FakeCoordinator::BackUp(grpc::ServerContext* context, const v1::Bac
   v1::BackUpPart part;
   part.set_bytes("a store");
   writer->Write(part);
+  if (stands_still == "backup") return StandStill(*context);
   if (during_backup) during_backup();
   return status;
 }

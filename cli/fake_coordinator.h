@@ -35,7 +35,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   v1::Job job;                                   // of every call that answers with one
   std::function<void(v1::Job&)> change_on_look;  // before GetJob answers
   grpc::Status status;                           // of every call
-  // The call, by its name in Seen, that is never answered: SIGINT comes instead, and it ends when nobody waits for it.
+  // The call, by its name in Seen, that comes to no end until nobody waits for it; SIGINT comes meanwhile.
   std::string stands_still;
   std::vector<v1::JobUpdate> updates;  // of WatchJob
   // After this update of this server's life; false: UNAVAILABLE.

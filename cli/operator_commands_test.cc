@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/command_line_under_test.h"
+#include "cli/interrupts.h"
 
 namespace medley {
 namespace {
@@ -114,6 +115,19 @@ TEST_CASE("a backup leaves alone what others have beside it or in its place") {
     CHECK(Ask(coordinator, {"backup", file}).err == is_there);
     CHECK(count() == 1);
   }
+}
+
+TEST_CASE("a backup that Ctrl-C ends leaves nothing behind") {
+  BlockInterrupts();
+  FakeCoordinator coordinator;
+  coordinator.stands_still = "backup";
+  const std::string folder = TemporaryFile("interrupted");
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const Outcome outcome = Ask(coordinator, {"backup", folder + "/backup.db"});
+  CHECK(outcome.code == 130);
+  CHECK(outcome.err == "medley: interrupted; there is no backup\n");
+  CHECK(std::filesystem::is_empty(folder));
 }
 
 TEST_CASE("a bundle has all of each of the newest jobs, which their list has not") {

@@ -8,8 +8,9 @@
 
 namespace medley {
 
-// The answer of `call`, absl::StatusOr<Response>(CallHandle&), that takes its time: a line says meanwhile
-// what is done (`what`), and is gone when this returns. Cancelled, with `interrupted`: the user gave up.
+// The answer of `call`, absl::StatusOr<Response>(CallHandle&) or absl::Status(CallHandle&), that takes its
+// time: a line says meanwhile what is done (`what`), and is gone when this returns. Cancelled, with
+// `interrupted`: the user gave up.
 // Interrupts must be blocked (BlockInterrupts) since before the client was made.
 template <typename Call>
 auto CallPatiently(const std::string& what, const std::string& interrupted, Call call) {
