@@ -204,6 +204,17 @@ TEST_CASE("figures are short") {
   CHECK(FormatTime(86400) == "1970-01-02 00:00:00");
 }
 
+TEST_CASE("no control character is printable, and all letters are") {
+  CHECK(Printable("\x1b[2J\n\t\r\x7f") == "\\x1b[2J  \\x0d\\x7f");
+  // U+009B, which is ESC [ in one character, and the first and the last of its kind.
+  CHECK(Printable("\xC2\x9BK") == "\\x9bK");
+  CHECK(Printable("\xC2\x80\xC2\x9F") == "\\x80\\x9f");
+  // Other letters that begin or end with these bytes.
+  const std::string letters = "\xC2\xA0\xC2\xBF \xC3\x9B \xE2\x80\x9B långt";
+  CHECK(Printable(letters) == letters);
+  CHECK(Printable("cut \xC2") == "cut \xC2");
+}
+
 TEST_CASE("a table's columns line up, numbers to the right") {
   CHECK(FormatTable({{"NAME", "STEP", "WHY"}, {"a", "5", ""}, {"långt", "100", "x"}}) ==
         "NAME   STEP  WHY\n"

@@ -48,14 +48,19 @@ std::string LinesBeneath(const std::string& heading, const std::string& cell, si
 
 std::string Printable(const std::string& text) {
   std::string shown;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n' || c == '\t') {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
+    if (byte == '\n' || byte == '\t') {
       shown += ' ';
     } else if (byte < 0x20 || byte == 0x7F) {
       absl::StrAppend(&shown, absl::StrFormat("\\x%02x", byte));
+    } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {
+      // Its second byte is the character's number.
+      absl::StrAppend(&shown, absl::StrFormat("\\x%02x", next));
+      ++i;
     } else {
-      shown += c;
+      shown += text[i];
     }
   }
   return shown;

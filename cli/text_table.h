@@ -4,8 +4,8 @@
 
 namespace medley {
 
-// What arrives over the wire as it may be shown on a terminal: control bytes (colours, cursor movements)
-// escaped, line breaks as blanks.
+// What arrives over the wire as it may be shown on a terminal: control characters (colours, cursor movements), those
+// of two bytes in UTF-8 (U+0080 to U+009F), too, escaped; line breaks as blanks.
 std::string Printable(const std::string& text);
 
 // Lines of cells in columns two blanks apart, the first line a heading; cells that hold numbers are
