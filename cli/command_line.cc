@@ -144,8 +144,9 @@ void AddWhatIfCommand(CLI::App& app, Arguments& arguments, Action& action) {
   AddRepeatedOption(*what_if, "--remove", command.changes.removes,
                     "NODE, group of nodes or NODE/DEVICE that is gone; may be repeated");
   AddRepeatedOption(*what_if, "--add", command.changes.adds,
-                    "kind=K,count=N[,node=NAME][,price=PER_HOUR][,site=SITE][,rack=RACK]: a node more with N "
-                    "devices of kind K; may be repeated");
+                    "kind=K,count=N: a node more with N devices of kind K; behind these, if wanted, "
+                    ",node=NAME ,price=PER_HOUR ,site=SITE and "
+                    ",rack=RACK; may be repeated");
   AddRepeatedOption(
       *what_if, "--link", command.changes.links,
       "A-B=10Gbit[,50us]: another link between kinds, nodes, sites or devices; may be repeated");

@@ -116,7 +116,7 @@ TEST_CASE(
   plan.routes = {{.units = {0}, .micro_batches = 2, .micro_batch_sequences = 2}};
   auto traced = TracedOf(plan);
   for (const std::string& what :
-       {"fetch parameters of layer 1", "fetch parameters of layer 2", "store gradients of layer 1"}) {
+       {"fetch parameters of layer 0", "fetch parameters of layer 1", "store gradients of layer 1"}) {
     CAPTURE(what);
     REQUIRE(traced.contains(what));
     for (const auto& [blocks, moves] : traced[what]) CHECK(moves);
@@ -131,7 +131,7 @@ TEST_CASE(
   plan.routes = {{.units = {0}, .micro_batches = 1, .micro_batch_sequences = 2},
                  {.units = {1}, .micro_batches = 1, .micro_batch_sequences = 2}};
   traced = TracedOf(plan);
-  for (const std::string& what : {"gather parameters of layer 1", "scatter gradients of layer 2",
+  for (const std::string& what : {"gather parameters of layer 1", "scatter gradients of layer 0",
                                   "gather parameters", "scatter gradients"}) {
     CAPTURE(what);
     REQUIRE(traced.contains(what));

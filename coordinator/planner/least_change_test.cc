@@ -169,45 +169,41 @@ TEST_CASE("of a hundred devices all that were not lost keep their blocks, howeve
 }
 
 TEST_CASE("units of several devices stay together when another lost one of its own") {
-  PlanningProblem problem = RandomProblem(1, AlikeDevices(20));
+  PlanningProblem problem = RandomProblem(1, AlikeDevices(16));
   const int blocks = problem.shape.model.layers + 2, size = problem.micro_batch_sizes.front();
-  problem.shape.global_batch_sequences = 90 * size;
+  problem.shape.global_batch_sequences = 12 * size;
   problem.micro_batch_sizes = {size};
   for (DeviceCost& device : problem.devices) {
     device.times.resize(1);
-    device.shares = {{.share = AtOrigin(EvenShares(problem.shape.model, 2)[0]),
-                      .room = device.room,
-                      .times = device.times}};
+    for (const ModelShare& share : EvenShares(problem.shape.model, 2))
+      device.shares.push_back({.share = AtOrigin(share), .room = device.room, .times = device.times});
   }
-  const auto replicas = [&](const std::vector<std::pair<int, int>>& pairs) {
+  // Routes of two stages, each on the two devices of a host.
+  const auto routes_on = [&](const std::vector<int>& hosts) {
     Plan plan;
-    for (const auto& [first, second] : pairs) {
-      plan.routes.push_back(
-          {{static_cast<int>(plan.units.size())}, 90 / static_cast<int>(pairs.size()), size});
-      plan.units.push_back({.devices = {problem.devices[first].name, problem.devices[second].name},
-                            .chunks = {{0, blocks}},
-                            .activations = problem.devices[first].activations});
+    for (const int host : hosts) {
+      const bool is_first = plan.units.size() % 2 == 0;
+      plan.units.push_back({.devices = {problem.devices[2 * host].name, problem.devices[2 * host + 1].name},
+                            .chunks = {is_first ? BlockRange{0, 1} : BlockRange{1, blocks}},
+                            .activations = problem.devices[0].activations});
+      const int unit = static_cast<int>(plan.units.size()) - 1;
+      if (!is_first) plan.routes.push_back({{unit - 1, unit}, 24 / static_cast<int>(hosts.size()), size});
     }
     return plan;
   };
-  std::vector<std::pair<int, int>> pairs, other_pairs;
-  for (int pair = 0; pair < 10; ++pair) pairs.emplace_back(2 * pair, 2 * pair + 1);
-  const Plan running = replicas(pairs);
-  // The sixth device is lost, and the new plan has the others in pairs of its own.
-  for (int pair = 0; pair < 9; ++pair) other_pairs.emplace_back(pair < 5 ? pair : pair + 1, 19 - pair);
-  const PlanningProblem left = Without(problem, problem.devices[5].name);
+  const Plan running = routes_on({0, 1, 2, 3, 4, 5, 6, 7});
+  const PlanningProblem left = Without(problem, problem.devices[5].name);  // of the third host
   ChosenPlan chosen;
-  chosen.plan = replicas(other_pairs);
+  chosen.plan = routes_on({0, 1, 3, 4, 5, 6});
   const absl::StatusOr<double> seconds = PredictStepSeconds(left, chosen.plan);
   REQUIRE(seconds.status().ToString() == "OK");
   chosen.step_seconds = *seconds;
   const ChosenPlan least = WithLeastChange(left, running, chosen);
-  CHECK(DevicesThatKeep(running, least.plan) == 18);
-  for (const Unit& unit : least.plan.units) {
-    CAPTURE(Describe(least.plan));
+  CAPTURE(Describe(least.plan));
+  CHECK(DevicesThatKeep(running, least.plan) == 12);
+  for (const Unit& unit : least.plan.units)
     CHECK(std::ranges::any_of(running.units,
                               [&](const Unit& before) { return before.devices == unit.devices; }));
-  }
 }
 
 TEST_CASE("a job that has not run gets the fastest plan") {

@@ -418,7 +418,7 @@ TEST_CASE("devices that hold no whole blocks take part in units, and a problem t
   CHECK(alone->fitting.empty());
   CHECK(alone->proven_optimal);
   // What all units of both would take is not known, however slow the one is that planning by classes looks at.
-  Measure(roomy, FasterShares(roomy));
+  Measure(roomy, SharesToMeasure(LargeModel({{"a", "a"}})));
   const auto beside = ChoosePlan(roomy);
   REQUIRE(beside.ok());
   CHECK_FALSE(beside->proven_optimal);

@@ -28,27 +28,30 @@ PlanningProblem OfDevices(size_t count) {
 
 TEST_CASE("a step is owed to what takes longest beside computing, or else to the busiest device") {
   StepPortrait portrait = Portrait();
-  CHECK(BottleneckOf(portrait) == "device: a/0 computes for 2 s of the step's 10 s (20 %)");
+  CHECK(BottleneckOf(portrait) == "device: a/0 computes for 2.00 s of the step's 10.00 s (20 %)");
   portrait.reduction_seconds = 2;  // no longer than that
-  CHECK(BottleneckOf(portrait) == "device: a/0 computes for 2 s of the step's 10 s (20 %)");
+  CHECK(BottleneckOf(portrait) == "device: a/0 computes for 2.00 s of the step's 10.00 s (20 %)");
   portrait.reduction_seconds = 3;
   CHECK(BottleneckOf(portrait) ==
-        "reductions: summing gradients takes 3 s of the step's 10 s; the busiest device computes for 2 s");
+        "reductions: summing gradients takes 3.00 s of the step's 10.00 s; the busiest device computes for "
+        "2.00 s");
   portrait.slowest_sender = 1;
   portrait.message_seconds = 4;
   CHECK(BottleneckOf(portrait) ==
-        "link: messages that b/0 sends one way take 4 s of the step's 10 s; the busiest device computes for "
-        "2 s");
+        "link: messages that b/0 sends one way take 4.00 s of the step's 10.00 s; the busiest device "
+        "computes for "
+        "2.00 s");
   portrait.longest_exchange = {.unit = 0, .devices = "a/0+a/1", .seconds = 5};
-  CHECK(BottleneckOf(portrait) ==
-        "exchanges: what a/0+a/1 sum and give each other within passes takes 5 s of the step's 10 s; the "
-        "busiest device computes for 2 s");
-  portrait.longest_copier = 1;
-  portrait.copy_seconds = 6;
   CHECK(
       BottleneckOf(portrait) ==
-      "host memory: what b/0 copies one way between it and its own takes 6 s of the step's 10 s; the busiest "
-      "device computes for 2 s");
+      "exchanges: what a/0+a/1 sum and give each other within passes takes 5.00 s of the step's 10.00 s; the "
+      "busiest device computes for 2.00 s");
+  portrait.longest_copier = 1;
+  portrait.copy_seconds = 6;
+  CHECK(BottleneckOf(portrait) ==
+        "host memory: what b/0 copies one way between it and its own takes 6.00 s of the step's 10.00 s; the "
+        "busiest "
+        "device computes for 2.00 s");
 }
 
 TEST_CASE("what a device copies from host memory for longer than it computes is what its step is owed to") {
@@ -71,11 +74,11 @@ TEST_CASE("what a device copies from host memory for longer than it computes is 
 
 TEST_CASE("a plan is slower for what its step is owed to, or for what its devices leave undone") {
   StepPortrait portrait = Portrait();
-  CHECK(WhySlower(OfDevices(2), portrait, 9) == "a/0 would be busy 20 % of 10 s while b/0 idles 90 %");
+  CHECK(WhySlower(OfDevices(2), portrait, 9) == "a/0 would be busy 20 % of 10.00 s while b/0 idles 90 %");
   CHECK(WhySlower(OfDevices(4), portrait, 9) ==
-        "a/0 would be busy 20 % of 10 s while b/0 idles 90 %; 2 devices would not be used");
+        "a/0 would be busy 20 % of 10.00 s while b/0 idles 90 %; 2 devices would not be used");
   CHECK(WhySlower(OfDevices(2), portrait, 11) ==
-        "it is not slower: a/0 would be busy 20 % of 10 s while b/0 idles 90 %");
+        "it is not slower: a/0 would be busy 20 % of 10.00 s while b/0 idles 90 %");
   portrait.longest_exchange = {.unit = 0, .devices = "a/0+b/0", .seconds = 5};
   CHECK(WhySlower(OfDevices(2), portrait, 9) == BottleneckOf(portrait));
   portrait.longest_copier = 0;

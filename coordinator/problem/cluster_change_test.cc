@@ -111,11 +111,15 @@ TEST_CASE("devices of a kind that is not there come to the site that is named, o
   Cluster cluster = Measured();
   for (ClusterNode& node : cluster.nodes) node.site = node.name == "z" ? "south" : "north";
   cluster.nodes.front().rack = "1";
+  cluster.profiles.push_back(cluster.profiles.front());
+  cluster.profiles.back().device_kind = "L4";
   cluster.links.clear();
   cluster.link_classes = {
       {.level = LinkLevel::kSite, .a_kind = "alike", .b_kind = "alike", .cost = Rate(5e9)},
       {.level = LinkLevel::kSites, .cost = Rate(1e8)}};
-  AddedDevices added = {.kind = "L4", .like = ClusterDevice{.description = {.name = "gpu"}, .kind = "L4"}};
+  AddedDevices added = {
+      .kind = "L4",
+      .like = ClusterDevice{.description = {.name = "gpu", .memory_limit = GiB(24)}, .kind = "L4"}};
   Cluster like_first = cluster;
   REQUIRE(AddDevices(added, like_first).ToString() == "OK");
   CHECK(like_first.nodes.back().site == "north");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <set>
@@ -444,7 +445,12 @@ class OfNobodySpecial {
 };
 
 TEST_CASE("a checkpoint that cannot be looked at is neither passed over for an earlier one nor removed") {
+  // Where not only root may enter.
+  const char* const usual = std::getenv("TEST_TMPDIR");
+  const std::string kept = usual != nullptr ? usual : "";
+  unsetenv("TEST_TMPDIR");
   const TemporaryDirectory root;
+  if (usual != nullptr) setenv("TEST_TMPDIR", kept.c_str(), 1);
   for (const int64_t step : {10, 20, 30}) WriteCheckpoint(root.path(), step);
   const std::string manifest = root.File("step-00000020/manifest.json");
   absl::StatusCode code = absl::StatusCode::kUnavailable;
