@@ -136,12 +136,20 @@ TEST_CASE("links are measured between free devices that are there") {
   CheckRefused(site.Try(&Stub::ListLinks, list), Code::FAILED_PRECONDITION, {"b"});
 }
 
-TEST_CASE("a cluster is exported with its devices") {
+TEST_CASE("a cluster is exported with its devices, and with how far predictions were off there") {
   Site site;
   site.Register(FakeNode("a", 2));
+  v1::PredictionOutcome outcome;
+  outcome.set_launch(1);
+  outcome.set_job_id("past-1");
+  outcome.set_predicted_step_seconds(3);
+  outcome.set_measured_step_seconds(2);
+  REQUIRE(site.store->PutPredictionOutcome(outcome).ok());
   v1::ClusterSpec cluster;
   REQUIRE(site.Call(&v1::Coordinator::Stub::ExportCluster, v1::ExportClusterRequest(), cluster).ok());
   CHECK_THAT(cluster.ShortDebugString(), Contains("cpu0") && Contains("cpu1"));
+  REQUIRE(cluster.live_errors_size() == 1);
+  CHECK(cluster.live_errors(0).error() == 0.5);
 }
 
 }  // namespace

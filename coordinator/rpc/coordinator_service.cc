@@ -417,6 +417,8 @@ grpc::Status CoordinatorService::ExportCluster(grpc::ServerContext* context,
                            parts.Add(&v1::ClusterSpec::add_profiles, profile);
                          for (const v1::HostSlowdown& slowdown : cluster.slowdowns())
                            parts.Add(&v1::ClusterSpec::add_slowdowns, slowdown);
+                         for (const v1::LiveError& error : cluster.live_errors())
+                           parts.Add(&v1::ClusterSpec::add_live_errors, error);
                          for (const v1::LinkClass& link : cluster.link_classes())
                            parts.Add(&v1::ClusterSpec::add_link_classes, link);
                          for (const v1::LinkProfile& link : cluster.links())
