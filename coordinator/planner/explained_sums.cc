@@ -123,8 +123,12 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
     const SharedSlice shared{devices, slice.shares, slice.elements, at_once, on_hosts};
     const CollectiveChoice whole = reductions.Choose(devices, slice.elements, at_once);
     return absl::StrCat(
-        text, is_by_library ? problem.devices[devices.front()].group_library : "a ring", ", scattered in ",
-        FormatSeconds(reductions.SharedSeconds(shared, SumPart::kScattered)),
+        text,
+        is_by_library ? problem.devices[devices.front()].group_library
+        : reductions.ChooseShared(shared).algorithm == CollectiveAlgorithm::kHalvingDoubling
+            ? NameOf(CollectiveAlgorithm::kHalvingDoubling)
+            : "a ring",
+        ", scattered in ", FormatSeconds(reductions.SharedSeconds(shared, SumPart::kScattered)),
         " and its parameters gathered in ",
         FormatSeconds(reductions.SharedSeconds(shared, SumPart::kGathered)), ", as ",
         is_by_library ? "was measured of its sums" : "its holders share the optimizer's state",

@@ -12,6 +12,7 @@
 #include "coordinator/predictor/library_sums.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
+#include "runtime/ir/collective/halving_doubling_schedule.h"
 #include "runtime/ir/collective/hierarchical_schedule.h"
 #include "runtime/ir/link/all_reduce_times.h"
 
@@ -54,6 +55,15 @@ double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> a
 
 double SumSample::SharedSeconds(int64_t elements, SumPart part) {
   return reductions_->SharedSeconds({.devices = all_,
+                                     .shares = std::vector<double>(all_.size(), 1),
+                                     .elements = elements,
+                                     .at_once = at_once_,
+                                     .on_hosts = true},
+                                    part);
+}
+
+double SumSample::HalvedSeconds(int64_t elements, SumPart part) {
+  return reductions_->HalvedSeconds({.devices = all_,
                                      .shares = std::vector<double>(all_.size(), 1),
                                      .elements = elements,
                                      .at_once = at_once_,
@@ -244,9 +254,28 @@ double GroupSums::SecondsOf(int64_t elements, SumPart part) {
   } else if (exact_ != nullptr) {
     entry->second = exact_->SharedSeconds(elements, part);
   } else {
-    entry->second = ring_.Seconds(static_cast<double>(elements), part);
+    entry->second =
+        Halves(elements) ? HalvedSeconds(elements, part) : ring_.Seconds(static_cast<double>(elements), part);
   }
   return entry->second;
+}
+
+double GroupSums::HalvedSeconds(int64_t elements, SumPart part) {
+  return samples_.Of(devices_, members(), at_once_).HalvedSeconds(elements, part);
+}
+
+bool GroupSums::Halves(int64_t elements) {
+  const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
+  if (exact_ != nullptr || !HasHalves(members()) || devices_.size() > Reductions::kMostChosenFor ||
+      (forced && forced != CollectiveAlgorithm::kHalvingDoubling))
+    return false;
+  if (forced) return true;
+  double ring_seconds = 0, halved_seconds = 0;
+  for (const SumPart part : {SumPart::kScattered, SumPart::kGathered}) {
+    ring_seconds += ring_.Seconds(static_cast<double>(elements), part);
+    halved_seconds += HalvedSeconds(elements, part);
+  }
+  return halved_seconds < ring_seconds;
 }
 
 GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) {

@@ -27,6 +27,8 @@ class SumSample {
   double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   // To scatter or to gather it in even parts (Reductions::SharedSeconds).
   double SharedSeconds(int64_t elements, SumPart part);
+  // The same by halving and doubling (HasHalves).
+  double HalvedSeconds(int64_t elements, SumPart part);
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const;
   const std::vector<int>& devices() const { return devices_; }
   std::vector<Boundary> Boundaries() const;
@@ -67,7 +69,7 @@ constexpr int kMostSummed = 16;
 // message. A ring's rounds are those of a ring over some of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
 // levels: within hosts or what the links show to be together, then over one member of each, and so on, as
 // HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a rack or a site by one way. What is scattered or
-// gathered goes around a ring in even parts (Reductions::SharedSeconds).
+// gathered in even parts goes around a ring, or by halves (Reductions::SharedSeconds).
 class GroupSums {
  public:
   // `samples` must outlive it; `devices`: of its problem. `at_once`: so many such sums share the cards of their hosts
@@ -82,6 +84,8 @@ class GroupSums {
   // How they sum it, as they are numbered here: by the algorithm that is the fastest, or the one that is asked for. Along a
   // ring members follow each other by what their links show of the groups that they are in, and by hosts.
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  // Whether it is shared by halving and doubling: that of up to 256 is told message by message.
+  bool Halves(int64_t elements);
   int members() const { return static_cast<int>(devices_.size()); }
   bool Nests() const { return !boundaries_.empty(); }
 
@@ -111,6 +115,7 @@ class GroupSums {
   Nest NestAlong(std::vector<Boundary> boundaries, bool from_hosts) const;
   Ring RingOver(const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  double HalvedSeconds(int64_t elements, SumPart part);
   bool IsPowerOfTwo() const { return (devices_.size() & (devices_.size() - 1)) == 0; }
   double HalvingDoublingSeconds(int64_t elements);
   double HalvingDoublingByHosts(int64_t elements);

@@ -13,6 +13,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
+#include "runtime/ir/collective/halving_doubling_schedule.h"
 #include "runtime/ir/link/all_reduce_times.h"
 #include "runtime/ir/link/link_rise.h"
 #include "runtime/ir/plan/alike_ranks.h"
@@ -203,8 +204,8 @@ double Reductions::Seconds(int group, int64_t elements) {
   return entry->second;
 }
 
-// The n members of a ring have an edge each, and each carries all of the vector but one member's slice, so that together they carry n - 1
-// vectors. The slower of an edge's ends bounds it: of two edges the slowest member, of one more each of the others but the fastest.
+// Each member gives away all of the vector but its own slice, so that together they send n - 1 vectors, each as fast as its fastest link is.
+// In a ring they have an edge each, which the slower of its ends bounds: of two edges the slowest member, of one more each of the others but the fastest.
 double Reductions::LeastScatterSeconds(int group, int64_t elements) const {
   const CollectiveProblem& problem = groups_[group].problem;
   const int n = problem.members;
@@ -226,11 +227,27 @@ double Reductions::LeastScatterSeconds(int group, int64_t elements) const {
     bytes_per_second.push_back(rise.bytes_per_second);
   }
   std::sort(bytes_per_second.begin(), bytes_per_second.end());
-  bytes_per_second.back() = bytes_per_second.front();
+  if (!MayHalve(n)) bytes_per_second.back() = bytes_per_second.front();
   const double bytes =
                    problem.wire_bytes_per_element * static_cast<double>(elements) - n * of_all.level_bytes,
                together = std::accumulate(bytes_per_second.begin(), bytes_per_second.end(), 0.0);
   return least_latency_seconds + (bytes > 0 && together > 0 ? (n - 1) * bytes / together : 0);
+}
+
+bool Reductions::MayHalve(size_t devices) const {
+  const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
+  return HasHalves(static_cast<int>(devices)) && (!forced || forced == CollectiveAlgorithm::kHalvingDoubling);
+}
+
+Reductions::SharedTimes Reductions::HalvedTimes(CollectiveProblem problem, const SharedSlice& slice) {
+  const int members = static_cast<int>(slice.devices.size());
+  problem.elements = slice.elements;
+  SharedTimes times;
+  times.scatter_seconds =
+      CollectiveSeconds(problem, HalvingReduceScatter(members, slice.elements, slice.shares));
+  problem.wire_bytes_per_element = kGatheredBytesPerElement;
+  times.gather_seconds = CollectiveSeconds(problem, DoublingAllGather(members, slice.elements, slice.shares));
+  return times;
 }
 
 double Reductions::SharedSeconds(const SharedSlice& slice, SumPart part) {
@@ -258,7 +275,30 @@ double Reductions::SharedSeconds(const SharedSlice& slice, SumPart part) {
     gathering.wire_bytes_per_element = kGatheredBytesPerElement;
     entry->second.gather_seconds = RingSeconds(gathering, shape, SumPart::kGathered);
   }
-  return part == SumPart::kScattered ? entry->second.scatter_seconds : entry->second.gather_seconds;
+  const SharedTimes* times = &entry->second;
+  if (MayHalve(slice.devices.size())) {
+    const SharedTimes& halved = HalvedTimesOf(group, slice);
+    if (MustHalve(slice.devices.size()) || halved.both() < times->both()) times = &halved;
+  }
+  return times->Of(part);
+}
+
+const Reductions::SharedTimes& Reductions::HalvedTimesOf(Group& group, const SharedSlice& slice) {
+  std::vector<int> classes;
+  for (const int d : slice.devices) classes.push_back(classes_[d]);
+  const bool is_canonical = std::is_sorted(classes.begin(), classes.end());
+  const auto [halved, is_new] =
+      group.halved_seconds.try_emplace({slice.elements, slice.shares, std::move(classes)}, SharedTimes{});
+  if (is_new) {
+    chosen_members_ += static_cast<int>(slice.devices.size());
+    halved->second =
+        HalvedTimes(is_canonical ? group.problem : ProblemOf(slice.devices, slice.at_once), slice);
+  }
+  return halved->second;
+}
+
+double Reductions::HalvedSeconds(const SharedSlice& slice, SumPart part) {
+  return HalvedTimesOf(groups_[GroupOf(slice.devices, slice.at_once, slice.on_hosts)], slice).Of(part);
 }
 
 double Reductions::WholeSeconds(int group, int64_t elements) {
@@ -338,6 +378,11 @@ CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
   const SharedSlice canonical = Canonical(slice);
   if (slice.devices.size() > kMostChosenFor) {
     GroupSums sums(samples_, canonical.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
+    if (sums.Halves(slice.elements))
+      return {CollectiveAlgorithm::kHalvingDoubling,
+              {},
+              sums.SecondsOf(slice.elements, SumPart::kScattered) +
+                  sums.SecondsOf(slice.elements, SumPart::kGathered)};
     CollectiveChoice choice = sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
     choice.predicted_seconds = sums.SecondsOf(slice.elements, SumPart::kScattered) +
                                sums.SecondsOf(slice.elements, SumPart::kGathered);
@@ -345,7 +390,12 @@ CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
   }
   CollectiveProblem problem = ProblemOf(canonical.devices, slice.at_once);
   problem.elements = slice.elements;
-  return Renumbered(ChooseSharedRing(problem, canonical.shares), canonical.devices, slice.devices);
+  CollectiveChoice ring =
+      Renumbered(ChooseSharedRing(problem, canonical.shares), canonical.devices, slice.devices);
+  if (!MayHalve(slice.devices.size())) return ring;
+  const double halved_seconds = HalvedTimes(ProblemOf(slice.devices, slice.at_once), slice).both();
+  if (!MustHalve(slice.devices.size()) && halved_seconds >= ring.predicted_seconds) return ring;
+  return {CollectiveAlgorithm::kHalvingDoubling, {}, halved_seconds};
 }
 
 bool Reductions::Nests(const std::vector<int>& devices) const {

@@ -41,7 +41,7 @@ struct SharedSlice {
 // The ranks of a unit exchange by a library of their devices where they would choose it themselves (ChooseGroupWay),
 // each device being taken for another one than the others. A library takes what was measured of it (LibrarySumsOf), of
 // which scattering and gathering are half; where nothing was, it is taken to be as fast as the measured links. So do
-// sums of gradients that go by it. Slices that are shared go around a ring (ChooseSharedRing), whatever is forced, and gathers of
+// sums of gradients that go by it. Slices that are shared go around a ring (ChooseSharedRing) or by halves (HasHalves), and gathers of
 // parameters travel as f32, whatever gradients do, as the workers have it. Through the host what is exchanged is copied from and to memory that is a device's
 // own, at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
 //
@@ -67,6 +67,8 @@ class Reductions {
   double Seconds(int group, int64_t elements);
   // To scatter or to gather it.
   double SharedSeconds(const SharedSlice& slice, SumPart part);
+  // The same by halving and doubling in the order of its devices (HasHalves).
+  double HalvedSeconds(const SharedSlice& slice, SumPart part);
   // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
   // them.
   double ExchangeSeconds(int group, int64_t elements, Dtype dtype);
@@ -94,7 +96,7 @@ class Reductions {
   CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements, int at_once = 1) const {
     return Choose(devices, elements, at_once, problem_.forced_all_reduce);
   }
-  // The ring of a shared slice; members are places in its devices.
+  // How a slice is shared: around a ring, or by halving and doubling in the order of its devices (HasHalves); members are places in these.
   CollectiveChoice ChooseShared(const SharedSlice& slice) const;
   // As ExchangeSeconds has it.
   CollectiveChoice ChooseExchange(const std::vector<int>& devices, int64_t elements, Dtype dtype) const;
@@ -109,6 +111,8 @@ class Reductions {
   };
   struct SharedTimes {
     double scatter_seconds = 0, gather_seconds = 0;
+    double both() const { return scatter_seconds + gather_seconds; }
+    double Of(SumPart part) const { return part == SumPart::kScattered ? scatter_seconds : gather_seconds; }
   };
   struct Group {
     int members = 0;
@@ -122,9 +126,19 @@ class Reductions {
     std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
     std::map<std::pair<ExchangeKind, int64_t>, double> half_ring_seconds;           // by bytes
     std::map<std::pair<int64_t, std::vector<double>>, SharedTimes> shared_seconds;  // by elements and shares
+    // By halving and doubling, by elements, shares and classes in the order of the devices.
+    std::map<std::tuple<int64_t, std::vector<double>, std::vector<int>>, SharedTimes> halved_seconds;
   };
+  // Whether a slice of so many devices may be shared by halving and doubling, and whether it must.
+  bool MayHalve(size_t devices) const;
+  bool MustHalve(size_t devices) const {
+    return MayHalve(devices) && problem_.forced_all_reduce == CollectiveAlgorithm::kHalvingDoubling;
+  }
+  // By halving and doubling, in the order of the devices that `problem` has.
+  static SharedTimes HalvedTimes(CollectiveProblem problem, const SharedSlice& slice);
   double WholeSeconds(int group, int64_t elements);
-  // What a ring's scatter takes at least, in whatever order and by whatever shares.
+  const SharedTimes& HalvedTimesOf(Group& group, const SharedSlice& slice);
+  // What a scatter takes at least, in whatever order and by whatever shares.
   double LeastScatterSeconds(int group, int64_t elements) const;
   // Of a ring's first half, which scatters, or its second one, which gathers.
   double HalfRingSeconds(int group, ExchangeKind half, Bytes bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/ir/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/halving_doubling_schedule.h"
 #include "runtime/ir/collective/ring_schedule.h"
 
 namespace medley {
@@ -18,7 +19,12 @@ SliceSchedules SchedulesOf(const StepProgram& program, const std::vector<Reducti
       schedules.sums.push_back(AllReduceSchedule(members, slice.elements, choice, own).value());
       continue;
     }
-    // Around a ring in the order of the choice, whatever its algorithm.
+    if (choice.algorithm == CollectiveAlgorithm::kHalvingDoubling && HasHalves(members)) {
+      schedules.sums.push_back(HalvingReduceScatter(members, slice.elements, slice.shares, own));
+      schedules.gathers.push_back(DoublingAllGather(members, slice.elements, slice.shares, own));
+      continue;
+    }
+    // Otherwise around a ring in the order of the choice, whatever its algorithm.
     const GroupShape shape{.order = choice.shape.order, .shares = slice.shares};
     schedules.sums.push_back(RingReduceScatter(members, slice.elements, shape, own));
     schedules.gathers.push_back(RingAllGather(members, slice.elements, shape, own));

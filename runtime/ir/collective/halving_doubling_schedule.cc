@@ -1,7 +1,9 @@
 #include "runtime/ir/collective/halving_doubling_schedule.h"
 
 #include <bit>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "runtime/ir/collective/schedule_builder.h"
 
@@ -33,6 +35,46 @@ Folding Fold(const std::vector<int>& order) {
   return folding;
 }
 
+// Who exchanges what: leaves that agree in their upper bits lie side by side, and so do their slices.
+struct Halving {
+  std::vector<int> member_of_leaf;
+  std::vector<ElementRange> slices;  // by leaf
+
+  int count() const { return static_cast<int>(member_of_leaf.size()); }
+  ElementRange Block(int leaf, int size) const {  // of the leaves around `leaf`
+    const int first = leaf / size * size;
+    return ElementRange{slices[first].begin, slices[first + size - 1].end};
+  }
+};
+
+// Return the next round.
+int AddHalving(const Halving& halving, int round, ScheduleBuilder& builder) {
+  for (int half = halving.count() / 2; half >= 1; half /= 2, ++round) {
+    for (int leaf = 0; leaf < halving.count(); ++leaf) {
+      const int other = leaf ^ half;
+      builder.Message(halving.member_of_leaf[leaf], halving.member_of_leaf[other], halving.Block(other, half),
+                      round, Receiver::kAdds);
+    }
+  }
+  return round;
+}
+int AddDoubling(const Halving& halving, int round, ScheduleBuilder& builder) {
+  for (int half = 1; half < halving.count(); half *= 2, ++round) {
+    for (int leaf = 0; leaf < halving.count(); ++leaf) {
+      builder.Message(halving.member_of_leaf[leaf], halving.member_of_leaf[leaf ^ half],
+                      halving.Block(leaf, half), round, Receiver::kCopies);
+    }
+  }
+  return round;
+}
+
+// In the order of the members.
+Halving HalvingOf(int members, int64_t elements, const std::vector<double>& shares) {
+  Halving halving{std::vector<int>(members), SlicesOf(elements, members, shares)};
+  std::iota(halving.member_of_leaf.begin(), halving.member_of_leaf.end(), 0);
+  return halving;
+}
+
 }  // namespace
 
 CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape,
@@ -42,46 +84,44 @@ CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const 
   const int count = static_cast<int>(folding.participants.size());
   const int bits = std::countr_zero(static_cast<unsigned>(count));
 
-  // What a participant ends with is a leaf; leaves that agree in their upper bits lie side by side, and so do
-  // their slices.
-  std::vector<int> member_of_leaf(count);
+  // What a participant ends with is a leaf.
+  Halving halving{std::vector<int>(count), {}};
   std::vector<double> share_of_leaf;
   for (int leaf = 0; leaf < count; ++leaf) {
     const int participant = ReverseBits(leaf, bits);
-    member_of_leaf[leaf] = folding.participants[participant];
+    halving.member_of_leaf[leaf] = folding.participants[participant];
     if (shape.shares.empty()) continue;
-    share_of_leaf.push_back(shape.shares[member_of_leaf[leaf]]);
+    share_of_leaf.push_back(shape.shares[halving.member_of_leaf[leaf]]);
     if (participant < static_cast<int>(folding.extras.size())) {
       share_of_leaf.back() += shape.shares[folding.extras[participant]];
     }
   }
-  const std::vector<ElementRange> slices = SlicesOf(elements, count, share_of_leaf);
-  const auto block = [&](int leaf, int size) {  // of the leaves around `leaf`
-    const int first = leaf / size * size;
-    return ElementRange{slices[first].begin, slices[first + size - 1].end};
-  };
+  halving.slices = SlicesOf(elements, count, share_of_leaf);
 
   const ElementRange all{0, elements};
   for (size_t i = 0; i < folding.extras.size(); ++i) {
     builder.Message(folding.extras[i], folding.participants[i], all, /*round=*/0, Receiver::kAdds);
   }
-  int round = 1;
-  for (int half = count / 2; half >= 1; half /= 2, ++round) {
-    for (int leaf = 0; leaf < count; ++leaf) {
-      const int other = leaf ^ half;
-      builder.Message(member_of_leaf[leaf], member_of_leaf[other], block(other, half), round,
-                      Receiver::kAdds);
-    }
-  }
-  for (int half = 1; half < count; half *= 2, ++round) {
-    for (int leaf = 0; leaf < count; ++leaf) {
-      builder.Message(member_of_leaf[leaf], member_of_leaf[leaf ^ half], block(leaf, half), round,
-                      Receiver::kCopies);
-    }
-  }
+  const int round = AddDoubling(halving, AddHalving(halving, /*round=*/1, builder), builder);
   for (size_t i = 0; i < folding.extras.size(); ++i) {
     builder.Message(folding.participants[i], folding.extras[i], all, round, Receiver::kCopies);
   }
+  return std::move(builder).Finish();
+}
+
+bool HasHalves(int members) { return members > 2 && std::has_single_bit(static_cast<unsigned>(members)); }
+
+CollectiveSchedule HalvingReduceScatter(int members, int64_t elements, const std::vector<double>& shares,
+                                        std::optional<int> only) {
+  ScheduleBuilder builder(members, elements, only);
+  AddHalving(HalvingOf(members, elements, shares), /*round=*/0, builder);
+  return std::move(builder).Finish();
+}
+
+CollectiveSchedule DoublingAllGather(int members, int64_t elements, const std::vector<double>& shares,
+                                     std::optional<int> only) {
+  ScheduleBuilder builder(members, elements, only);
+  AddDoubling(HalvingOf(members, elements, shares), /*round=*/0, builder);
   return std::move(builder).Finish();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "runtime/ir/collective/collective_schedule.h"
 
@@ -13,5 +14,16 @@ namespace medley {
 // Uses order and shares; `shape` must fit (CheckGroupShape), elements must not be negative.
 CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape,
                                            std::optional<int> only = {});
+
+// Whether its halves can be had by themselves: of 4, 8, ... members.
+bool HasHalves(int members);
+
+// The halves of it: by which each member has its slice of the sum (SlicesOf by `shares`, of each member; empty: even), and by which all
+// have the slices of each. Members half of all apart exchange first, so that slices lie in the order of the members, whoever is near whom.
+// HasHalves(members) must hold.
+CollectiveSchedule HalvingReduceScatter(int members, int64_t elements, const std::vector<double>& shares,
+                                        std::optional<int> only = {});
+CollectiveSchedule DoublingAllGather(int members, int64_t elements, const std::vector<double>& shares,
+                                     std::optional<int> only = {});
 
 }  // namespace medley

@@ -5,6 +5,7 @@
 
 #include "runtime/ir/collective/all_reduce_schedule.h"
 #include "runtime/ir/collective/check_schedule.h"
+#include "runtime/ir/collective/halving_doubling_schedule.h"
 #include "runtime/ir/collective/random_collective.h"
 #include "runtime/ir/collective/ring_schedule.h"
 #include "runtime/ir/collective/run_serially.h"
@@ -133,6 +134,47 @@ TEST_CASE("a reduce-scatter and an all-gather of unlike shares are the ring's al
     REQUIRE(RunSerially(RingAllGather(members, elements, shape), WireType::kF32, values).ok());
     for (int i = 0; i < members; ++i) REQUIRE(SameBits(values[i], want[i]));
   }
+}
+
+// Whether `own` is what `member` does in `whole`, and nothing else.
+bool IsPartOf(const CollectiveSchedule& own, const CollectiveSchedule& whole, int member) {
+  std::vector<std::vector<CollectiveStep>> want(whole.members);
+  want[member] = whole.steps[member];
+  return own.members == whole.members && own.elements == whole.elements && own.only == member &&
+         own.steps == want;
+}
+
+TEST_CASE("halving and then doubling leave each member its slice, and all the sum", "[property]") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Random random(seed);
+    const int bits = 2 + RandomBelow(random, 4), members = 1 << bits;
+    REQUIRE(HasHalves(members));
+    const int64_t elements = RandomBelow(random, 3000);
+    std::vector<double> shares;
+    for (int i = 0; i < members && seed % 3 > 0; ++i) shares.push_back(1 + RandomBelow(random, 4));
+    CAPTURE(seed, members, elements);
+    Vectors values;
+    for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
+    // All of it with the members in such an order that it exchanges the same.
+    GroupShape shape{.order = std::vector<int>(members), .shares = shares};
+    for (int i = 0; i < members; ++i) {
+      for (int bit = 0; bit < bits; ++bit) shape.order[i] |= ((i >> bit) & 1) << (bits - 1 - bit);
+    }
+    Vectors want = values;
+    REQUIRE(RunSerially(HalvingDoublingSchedule(members, elements, shape), WireType::kF32, want).ok());
+    const CollectiveSchedule scatter = HalvingReduceScatter(members, elements, shares),
+                             gather = DoublingAllGather(members, elements, shares);
+    REQUIRE(RunSerially(scatter, WireType::kF32, values).ok());
+    const std::vector<ElementRange> slices = SlicesOf(elements, members, shares);
+    for (int i = 0; i < members; ++i) {
+      for (int64_t k = slices[i].begin; k < slices[i].end; ++k) REQUIRE(values[i][k] == want[i][k]);
+      REQUIRE(IsPartOf(HalvingReduceScatter(members, elements, shares, i), scatter, i));
+      REQUIRE(IsPartOf(DoublingAllGather(members, elements, shares, i), gather, i));
+    }
+    REQUIRE(RunSerially(gather, WireType::kF32, values).ok());
+    for (int i = 0; i < members; ++i) REQUIRE(SameBits(values[i], want[i]));
+  }
+  for (const int members : {1, 2, 3, 6, 12}) CHECK_FALSE(HasHalves(members));
 }
 
 TEST_CASE("a ring sums a slice from its owner's successor on") {
@@ -274,14 +316,6 @@ TEST_CASE("a valid schedule that loses one step is convicted", "[property]") {
     CAPTURE(seed, members);
     CHECK_FALSE(CheckSchedule(schedule).ok());
   }
-}
-
-// Whether `own` is what `member` does in `whole`, and nothing else.
-bool IsPartOf(const CollectiveSchedule& own, const CollectiveSchedule& whole, int member) {
-  std::vector<std::vector<CollectiveStep>> want(whole.members);
-  want[member] = whole.steps[member];
-  return own.members == whole.members && own.elements == whole.elements && own.only == member &&
-         own.steps == want;
 }
 
 TEST_CASE("a member makes the same steps for itself as are its in the schedule of all", "[property]") {

@@ -132,7 +132,7 @@ TEST_CASE("slices in unlike parts over unlike links take what the workers' rings
   }
 }
 
-TEST_CASE("where whole sums would be halved and doubled shared slices still go around a ring") {
+TEST_CASE("where whole sums are halved and doubled shared slices are, too, unless a ring is forced") {
   PlanningProblem problem = Devices(16, [](int, int) { return Line(1e-3, 1e9); });
   const std::vector<int> even(16, 1);
   const std::vector<double> even_shares(16, 1);
@@ -144,16 +144,23 @@ TEST_CASE("where whole sums would be halved and doubled shared slices still go a
   const CollectiveChoice whole = reductions.Choose(all, slice.elements);
   REQUIRE(whole.algorithm == CollectiveAlgorithm::kHalvingDoubling);
   CHECK(CheckAsRun(problem, even) > 16);
-  // 15 rounds each.
+  // Half of it each, where a ring has 15 rounds.
   for (const SumPart part : {SumPart::kScattered, SumPart::kGathered})
-    CHECK(reductions.SharedSeconds({all, even_shares, slice.elements}, part) > 15e-3);
+    CHECK(reductions.SharedSeconds({all, even_shares, slice.elements}, part) ==
+          Approx(whole.predicted_seconds / 2).epsilon(1e-6));
   CHECK(whole.predicted_seconds < 15e-3);
   CheckByGroups(problem, even, 0.02);
+  PlanningProblem by_rings = problem;
+  by_rings.forced_all_reduce = CollectiveAlgorithm::kRing;
+  Reductions rings(by_rings);
+  for (const SumPart part : {SumPart::kScattered, SumPart::kGathered})
+    CHECK(rings.SharedSeconds({all, even_shares, slice.elements}, part) > 15e-3);
+  CHECK(CheckAsRun(by_rings, even) > 16);
   const absl::StatusOr<std::vector<ReductionChoice>> reductions_of_plan = ReductionsOf(problem, plan);
   REQUIRE(reductions_of_plan.ok());
   for (const ReductionChoice& reduction : *reductions_of_plan) {
-    CHECK(reduction.choice.algorithm == CollectiveAlgorithm::kRing);
-    CHECK(reduction.choice.predicted_seconds > 30e-3);
+    CHECK(reduction.choice.algorithm == CollectiveAlgorithm::kHalvingDoubling);
+    CHECK(reduction.choice.predicted_seconds < 15e-3);
   }
   // Parameters are gathered as f32, whatever gradients travel as.
   for (LinkCost& link : problem.links.each()) link = Line(1e-6, 1e8);
