@@ -30,6 +30,14 @@ constexpr double kMayDecide = 1.6;
 // Hosts may be filled in so many ways that few of so many members tell less than it takes to look at all.
 constexpr int kMostWhole = 48;
 
+SharedSlice InEvenParts(const std::vector<int>& devices, int64_t elements, int at_once) {
+  return {.devices = devices,
+          .shares = std::vector<double>(devices.size(), 1),
+          .elements = elements,
+          .at_once = at_once,
+          .on_hosts = true};
+}
+
 }  // namespace
 
 SumSample::SumSample(const PlanningProblem& problem, const std::vector<int>& devices, int at_once)
@@ -54,21 +62,11 @@ double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> a
 }
 
 double SumSample::SharedSeconds(int64_t elements, SumPart part) {
-  return reductions_->SharedSeconds({.devices = all_,
-                                     .shares = std::vector<double>(all_.size(), 1),
-                                     .elements = elements,
-                                     .at_once = at_once_,
-                                     .on_hosts = true},
-                                    part);
+  return reductions_->SharedSeconds(InEvenParts(all_, elements, at_once_), part);
 }
 
 double SumSample::HalvedSeconds(int64_t elements, SumPart part) {
-  return reductions_->HalvedSeconds({.devices = all_,
-                                     .shares = std::vector<double>(all_.size(), 1),
-                                     .elements = elements,
-                                     .at_once = at_once_,
-                                     .on_hosts = true},
-                                    part);
+  return reductions_->HalvedSeconds(InEvenParts(all_, elements, at_once_), part);
 }
 
 CollectiveChoice SumSample::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const {

@@ -84,8 +84,6 @@ class GroupSums {
   // How they sum it, as they are numbered here: by the algorithm that is the fastest, or the one that is asked for. Along a
   // ring members follow each other by what their links show of the groups that they are in, and by hosts.
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
-  // Whether it is shared by halving and doubling: that of up to 256 is told message by message.
-  bool Halves(int64_t elements);
   int members() const { return static_cast<int>(devices_.size()); }
   bool Nests() const { return !boundaries_.empty(); }
 
@@ -115,6 +113,8 @@ class GroupSums {
   Nest NestAlong(std::vector<Boundary> boundaries, bool from_hosts) const;
   Ring RingOver(const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  // Whether it is shared by halving and doubling: that of up to 256 is told message by message.
+  bool Halves(int64_t elements);
   double HalvedSeconds(int64_t elements, SumPart part);
   bool IsPowerOfTwo() const { return (devices_.size() & (devices_.size() - 1)) == 0; }
   double HalvingDoublingSeconds(int64_t elements);

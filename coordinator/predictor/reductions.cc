@@ -378,11 +378,6 @@ CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
   const SharedSlice canonical = Canonical(slice);
   if (slice.devices.size() > kMostChosenFor) {
     GroupSums sums(samples_, canonical.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
-    if (sums.Halves(slice.elements))
-      return {CollectiveAlgorithm::kHalvingDoubling,
-              {},
-              sums.SecondsOf(slice.elements, SumPart::kScattered) +
-                  sums.SecondsOf(slice.elements, SumPart::kGathered)};
     CollectiveChoice choice = sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
     choice.predicted_seconds = sums.SecondsOf(slice.elements, SumPart::kScattered) +
                                sums.SecondsOf(slice.elements, SumPart::kGathered);

@@ -23,7 +23,7 @@
 
 namespace medley {
 
-// A slice of gradients whose holders share the optimizer's state: they scatter it around a ring, and gather its parameters.
+// A slice of gradients whose holders share the optimizer's state: they scatter it, and gather its parameters.
 struct SharedSlice {
   std::vector<int> devices;    // indices into PlanningProblem::devices, in any order
   std::vector<double> shares;  // of each of them (GradientSlice::shares)
