@@ -95,26 +95,38 @@ TEST_CASE("one that is slower by more, or that the constraints forbid, does not"
   CHECK(static_cast<int>(DevicesOf(allowed.plan).size()) <= problem.constraints.most_devices);
 }
 
+// A plan of alike devices that runs, what is left when its first device is lost, and what is chosen for that.
+struct Loss {
+  Plan running;
+  PlanningProblem left;
+  ChosenPlan chosen;
+};
+Loss LoseADevice(uint64_t seed, int devices) {
+  const PlanningProblem problem = RandomProblem(seed, AlikeDevices(devices));
+  const absl::StatusOr<ChosenPlan> first = ChoosePlan(problem);
+  REQUIRE(first.ok());
+  Loss loss{.running = Turned(problem, first->plan)};
+  loss.left = Without(problem, DevicesOf(loss.running).front());
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(loss.left);
+  REQUIRE(chosen.ok());
+  loss.chosen = *chosen;
+  return loss;
+}
+
 TEST_CASE("where a device was lost the others keep as many of their blocks as they can", "[property]") {
   int kept = 0, kept_before = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    const PlanningProblem problem = RandomProblem(seed, AlikeDevices(6));
-    const absl::StatusOr<ChosenPlan> first = ChoosePlan(problem);
-    REQUIRE(first.ok());
-    const Plan running = Turned(problem, first->plan);
-    const PlanningProblem left = Without(problem, DevicesOf(running).front());
-    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(left);
-    REQUIRE(chosen.ok());
-    const ChosenPlan least = WithLeastChange(left, running, *chosen);
-    CAPTURE(Describe(running), Describe(chosen->plan), Describe(least.plan));
+    const auto [running, left, chosen] = LoseADevice(seed, 6);
+    const ChosenPlan least = WithLeastChange(left, running, chosen);
+    CAPTURE(Describe(running), Describe(chosen.plan), Describe(least.plan));
     CHECK(CheckPlanForm(least.plan, left.shape).empty());
     CHECK(FitsMemory(left, least.plan));
     CHECK(least.step_seconds == Approx(*PredictStepSeconds(left, least.plan)));
-    CHECK(least.step_seconds <= chosen->step_seconds * (1 + kAsFast));
-    CHECK(DevicesThatKeep(running, least.plan) >= DevicesThatKeep(running, chosen->plan));
+    CHECK(least.step_seconds <= chosen.step_seconds * (1 + kAsFast));
+    CHECK(DevicesThatKeep(running, least.plan) >= DevicesThatKeep(running, chosen.plan));
     kept += DevicesThatKeep(running, least.plan);
-    kept_before += DevicesThatKeep(running, chosen->plan);
+    kept_before += DevicesThatKeep(running, chosen.plan);
   }
   CHECK(kept > kept_before);
 }
@@ -123,21 +135,15 @@ TEST_CASE("plans of many devices, too, are compared by what is reported of them"
   int estimated_otherwise = 0;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     CAPTURE(seed);
-    const PlanningProblem problem = RandomProblem(seed, AlikeDevices(20));
-    const absl::StatusOr<ChosenPlan> first = ChoosePlan(problem);
-    REQUIRE(first.ok());
-    const Plan running = Turned(problem, first->plan);
-    const PlanningProblem left = Without(problem, DevicesOf(running).front());
-    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(left);
-    REQUIRE(chosen.ok());
+    const auto [running, left, chosen] = LoseADevice(seed, 20);
     // As it is reported, and not as it was estimated among others.
-    CHECK(chosen->step_seconds == *PredictStepSeconds(left, chosen->plan));
-    CHECK(chosen->lower_bound_seconds <= chosen->step_seconds);
-    estimated_otherwise += *AlikeRoutePredictor(left).Predict(chosen->plan) != chosen->step_seconds;
-    const ChosenPlan least = WithLeastChange(left, running, *chosen);
+    CHECK(chosen.step_seconds == *PredictStepSeconds(left, chosen.plan));
+    CHECK(chosen.lower_bound_seconds <= chosen.step_seconds);
+    estimated_otherwise += *AlikeRoutePredictor(left).Predict(chosen.plan) != chosen.step_seconds;
+    const ChosenPlan least = WithLeastChange(left, running, chosen);
     CHECK(least.step_seconds == *PredictStepSeconds(left, least.plan));
-    CHECK(least.step_seconds <= chosen->step_seconds * (1 + kAsFast));
-    CHECK(DevicesThatKeep(running, least.plan) >= DevicesThatKeep(running, chosen->plan));
+    CHECK(least.step_seconds <= chosen.step_seconds * (1 + kAsFast));
+    CHECK(DevicesThatKeep(running, least.plan) >= DevicesThatKeep(running, chosen.plan));
   }
   CHECK(estimated_otherwise > 0);
 }
