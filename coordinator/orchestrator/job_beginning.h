@@ -16,8 +16,8 @@ struct Beginning {
 
 // The newest complete checkpoint of the run that is not among `unreadable`. Sizes alone are looked at:
 // workers read every byte, and say so when it is not what the manifest says. Workers may have come further
-// than the journal knows when the coordinator was killed: the work counts more than the metrics of
-// some steps, which are then missing. Where the directory is not seen from here, the journal's word stands. Says
+// than the journal knows when the coordinator or their agent was away: the journal gets the steps that checkpoints
+// tell of, and the work counts more than the metrics of those that none does, which are then missing. Where the directory is not seen from here, the journal's word stands. Says
 // in the job's log what is passed over and what is missing. Unavailable: of a job that was launched before it is not known
 // at present which there are, as the disk fails or its server is away. FailedPrecondition: there were checkpoints, and none is
 // left that can be read; what was trained is not thrown away unasked.

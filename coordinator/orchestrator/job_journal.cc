@@ -263,6 +263,22 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
   e.dirty = true;
 }
 
+void JobJournal::AddMissedSteps(const std::string& job_id, const std::vector<v1::StepMetrics>& steps) {
+  MutexLock lock(mutex_);
+  const absl::StatusOr<Entry*> entry = Find(job_id);
+  if (!entry.ok()) return;
+  v1::Job& job = (*entry)->job;
+  for (const v1::StepMetrics& step : steps) {
+    if (step.step() <= job.last_step().step()) continue;
+    (*entry)->steps.push_back(step);
+    *job.mutable_last_step() = step;
+    if (step.step() <= job.highest_step()) continue;
+    job.set_highest_step(step.step());
+    job.set_tokens_total(job.tokens_total() + step.tokens());
+  }
+  (*entry)->dirty = true;
+}
+
 void JobJournal::AddValidation(const std::string& job_id, const v1::ValidationMetrics& validation) {
   MutexLock lock(mutex_);
   const absl::StatusOr<Entry*> entry = Find(job_id);

@@ -74,6 +74,9 @@ class JobJournal {
 
   // The first step of an attempt drops those that the attempt before had made after it.
   void AddStep(const std::string& job_id, const v1::StepMetrics& step);
+  // Steps of attempts before, which nobody could tell when they were made; ascending. Those up to the newest that is
+  // known are passed over. They count as trained, and as no time.
+  void AddMissedSteps(const std::string& job_id, const std::vector<v1::StepMetrics>& steps);
   void AddValidation(const std::string& job_id, const v1::ValidationMetrics& validation);
   void Log(const std::string& job_id, const std::string& source, const std::string& text);
   // Event `number` of the job's task `task` has been dealt with; on disk no earlier than what came of it.

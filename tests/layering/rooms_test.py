@@ -207,6 +207,7 @@ EXCEPTIONS = {
     ("cli/what_if.cc", "coordinator/wire"): "adds devices that a data sheet describes, as plans for a file do",
     ("comm/session/tcp_session.cc", "comm/ucx"): "which processes share a host is found out beside UCX",
     ("coordinator/orchestrator/job_beginning.cc", "runtime/engine/checkpoint"): "finds the checkpoint that a job goes on from",
+    ("coordinator/orchestrator/job_beginning_test.cc", "runtime/engine/checkpoint"): "writes the checkpoints that its job goes on from",
     ("coordinator/orchestrator/spec_planning.cc", "runtime/engine/checkpoint"):
         "reads the dimensions of a model of Hugging Face's, to plan for it",
     ("coordinator/web/coordinator_site.cc", "cli"): "shows a job's plan by the page that the command line writes",

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
 #include "runtime/base/files/scarce_disk.h"
 #include "runtime/base/files/temporary_directory.h"
+#include "runtime/engine/checkpoint/checked_json.h"
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
@@ -123,6 +127,41 @@ TEST_CASE("a manifest keeps the loss scale, where there is one, and refuses one 
   const absl::Status refused = ReadManifest(odd.directory).status();
   CHECK(absl::IsDataLoss(refused));
   CHECK_THAT(std::string(refused.message()), Catch::Contains("must be a power of two"));
+}
+
+TEST_CASE("a manifest tells what its newest steps showed, and one of before that had none is read") {
+  CheckpointManifest manifest = ManifestOf(7);
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment)
+    manifest.files.push_back({.segment = segment, .name = SegmentFileName(segment)});
+  manifest.steps = {{.step = 6,
+                     .loss = 0.1,
+                     .gradient_norm = 2,
+                     .learning_rate = 1e-3,
+                     .seconds = 0.25,
+                     .ended_at_seconds = 1.7e9,
+                     .loss_scale = 1024},
+                    {.step = 7,
+                     .loss = std::nan(""),
+                     .gradient_norm = std::numeric_limits<double>::infinity(),
+                     .skipped = true}};
+  const absl::StatusOr<CheckpointManifest> read = ParseManifest(ManifestText(manifest));
+  REQUIRE(read.ok());
+  REQUIRE(read->steps.size() == 2);
+  CHECK(read->steps[0] == manifest.steps[0]);
+  CHECK(std::isnan(read->steps[1].loss));
+  CHECK(std::isnan(read->steps[1].gradient_norm));
+  CHECK(read->steps[1].skipped);
+
+  nlohmann::json before = nlohmann::json::parse(ManifestText(manifest));
+  for (const char* member : {"steps", "format", "version", "xxh3_64"}) before.erase(member);
+  const std::string text = CheckedJsonText("medley checkpoint", kManifestVersion, before);
+  REQUIRE(ParseManifest(text).ok());
+  CHECK(ParseManifest(text)->steps.empty());
+
+  std::swap(manifest.steps[0], manifest.steps[1]);
+  const absl::Status refused = ParseManifest(ManifestText(manifest)).status();
+  CHECK(absl::IsDataLoss(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("\"step\" is 6"));
 }
 
 TEST_CASE("a search for a step at most finds none beyond it and does not speak of those") {

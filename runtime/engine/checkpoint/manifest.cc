@@ -80,6 +80,43 @@ absl::StatusOr<std::vector<FileRecord>> ParseFiles(const json& array) {
   return files;
 }
 
+json ToJson(const StepRecord& step) {
+  return {{"step", step.step},
+          {"loss", step.loss},
+          {"gradient_norm", step.gradient_norm},
+          {"learning_rate", step.learning_rate},
+          {"seconds", step.seconds},
+          {"ended_at_seconds", step.ended_at_seconds},
+          {"loss_scale", step.loss_scale},
+          {"skipped", step.skipped}};
+}
+
+// JSON has null for what is not finite.
+absl::StatusOr<double> NumberOrNull(const json& object, const std::string& name) {
+  ASSIGN_OR_RETURN(const json* member, Member(object, name));
+  if (member->is_null()) return std::numeric_limits<double>::quiet_NaN();
+  return NumberMember(object, name);
+}
+
+absl::StatusOr<std::vector<StepRecord>> ParseSteps(const json& array) {
+  if (!array.is_array()) return absl::InvalidArgumentError("\"steps\" must be a list");
+  std::vector<StepRecord> steps;
+  for (const json& object : array) {
+    StepRecord& step = steps.emplace_back();
+    const int64_t least = steps.size() > 1 ? steps[steps.size() - 2].step + 1 : 1;
+    ASSIGN_OR_RETURN(step.step, IntegerMember(object, "step", {least, kCount.most}));
+    ASSIGN_OR_RETURN(step.loss, NumberOrNull(object, "loss"));
+    ASSIGN_OR_RETURN(step.gradient_norm, NumberOrNull(object, "gradient_norm"));
+    ASSIGN_OR_RETURN(step.learning_rate, NumberMember(object, "learning_rate"));
+    ASSIGN_OR_RETURN(step.seconds, NumberMember(object, "seconds"));
+    ASSIGN_OR_RETURN(step.ended_at_seconds, NumberMember(object, "ended_at_seconds"));
+    ASSIGN_OR_RETURN(step.loss_scale, IntegerMember(object, "loss_scale", {1, LossScale::kMost}));
+    ASSIGN_OR_RETURN(const json* skipped, Member(object, "skipped"));
+    step.skipped = *skipped == true;
+  }
+  return steps;
+}
+
 absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
   CheckpointManifest manifest;
   ASSIGN_OR_RETURN(manifest.job, StringMember(object, "job"));
@@ -99,6 +136,9 @@ absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
   ASSIGN_OR_RETURN(manifest.data, ParseData(*data));
   ASSIGN_OR_RETURN(const json* files, Member(object, "files"));
   ASSIGN_OR_RETURN(manifest.files, ParseFiles(*files));
+  if (const auto steps = object.find("steps"); steps != object.end()) {
+    ASSIGN_OR_RETURN(manifest.steps, ParseSteps(*steps));
+  }
   RETURN_IF_ERROR(CheckManifest(manifest));
   return manifest;
 }
@@ -128,6 +168,8 @@ std::string ManifestText(const CheckpointManifest& manifest) {
                      {"bytes", file.digest.bytes},
                      {kChecksum, HexText(file.digest.xxh3)}});
   }
+  json steps = json::array();
+  for (const StepRecord& step : manifest.steps) steps.push_back(ToJson(step));
   json object = {{"job", manifest.job},
                  {"run", manifest.run},
                  {"spec", manifest.spec},
@@ -136,7 +178,8 @@ std::string ManifestText(const CheckpointManifest& manifest) {
                  {"step", manifest.step},
                  {"model", ModelJson(manifest.model)},
                  {"data", ToJson(manifest.data)},
-                 {"files", std::move(files)}};
+                 {"files", std::move(files)},
+                 {"steps", std::move(steps)}};
   if (manifest.loss_scale.has_value()) {
     object["loss_scale"] = {{"factor", manifest.loss_scale->factor},
                             {"good_steps", manifest.loss_scale->good_steps}};

@@ -38,6 +38,21 @@ struct DataPosition {
   friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };
 
+// What a step showed. A checkpoint has those of the steps that led to it, so that a loss curve stays whole when
+// those that should have been told of them were away, or died.
+struct StepRecord {
+  int64_t step = 0;  // from 1
+  double loss = 0;   // mean over the step's tokens, nats; NaN: it was not finite
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  double seconds = 0;           // that it took
+  double ended_at_seconds = 0;  // Unix seconds
+  int64_t loss_scale = 1;       // that its gradients were computed with
+  bool skipped = false;         // nothing was updated
+  friend bool operator==(const StepRecord&, const StepRecord&) = default;
+};
+inline constexpr size_t kMostStepRecords = 256;  // about 50 KB of a manifest
+
 // What a checkpoint is: a training state, and nothing of the plan it was reached under.
 struct CheckpointManifest {
   std::string directory;                // where it lies; not stored
@@ -51,6 +66,7 @@ struct CheckpointManifest {
   ModelConfig model;
   DataPosition data;
   std::vector<FileRecord> files;  // one a segment, ascending
+  std::vector<StepRecord> steps;  // the newest of its launch's, ascending, at most kMostStepRecords
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
 };
 

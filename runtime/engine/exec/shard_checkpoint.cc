@@ -75,12 +75,13 @@ absl::Status CheckSameTraining(const CheckpointManifest& manifest, const Trainin
 class CheckpointTry {
  public:
   CheckpointTry(const TrainingSpec& spec, const RunIdentity& identity, int64_t step, ModelShard& shard,
-                StepExecutor& executor)
+                StepExecutor& executor, absl::Span<const StepRecord> steps)
       : spec_(spec),
         identity_(identity),
         step_(step),
         shard_(shard),
         executor_(executor),
+        steps_(steps),
         directory_(CheckpointDirectory(spec.checkpoint_directory, step)) {}
 
   absl::StatusOr<SavedCheckpoint> Run() {
@@ -142,6 +143,8 @@ class CheckpointTry {
       manifest.files.push_back(Decode(
           segment, absl::MakeConstSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment)));
     }
+    const absl::Span<const StepRecord> newest = steps_.last(std::min(steps_.size(), kMostStepRecords));
+    manifest.steps.assign(newest.begin(), newest.end());
     RETURN_IF_ERROR(CommitManifest(spec_.checkpoint_directory, manifest));
     Enter("removing old ones");
     tidied = RemoveOldCheckpoints(spec_.checkpoint_directory, spec_.checkpoint_keep, step_, identity_.owner)
@@ -183,6 +186,7 @@ class CheckpointTry {
   const int64_t step_;
   ModelShard& shard_;
   StepExecutor& executor_;
+  const absl::Span<const StepRecord> steps_;
   const std::string directory_;
   std::vector<SegmentId> written_;
 };
@@ -190,8 +194,9 @@ class CheckpointTry {
 }  // namespace
 
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
-                                               int64_t step, ModelShard& shard, StepExecutor& executor) {
-  return CheckpointTry(spec, identity, step, shard, executor).Run();
+                                               int64_t step, ModelShard& shard, StepExecutor& executor,
+                                               absl::Span<const StepRecord> steps) {
+  return CheckpointTry(spec, identity, step, shard, executor, steps).Run();
 }
 
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard) {

@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "runtime/engine/checkpoint/manifest.h"
 #include "runtime/engine/checkpoint/run_owner.h"
 #include "runtime/engine/exec/step_executor.h"
@@ -30,13 +31,15 @@ struct SavedCheckpoint {
 
 // Writes what `step` left: each rank its SavedSegments, for which others give it their parts (SegmentGather);
 // then, once all are on disk, rank 0 the manifest, and it removes what the job's keep rule does not keep. All
-// ranks call it together; it takes as long as the slowest writer.
+// ranks call it together; it takes as long as the slowest writer. `steps`: what the newest steps showed, ascending;
+// the manifest has the last kMostStepRecords.
 //
 // Errors, all of which end the training: Aborted, the folder is another run's or a later launch's
 // ("superseded by launch 7"), and nothing was written or removed there; others: of the device or the
 // transport. A disk that is full or fails is no error.
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
-                                               int64_t step, ModelShard& shard, StepExecutor& executor);
+                                               int64_t step, ModelShard& shard, StepExecutor& executor,
+                                               absl::Span<const StepRecord> steps = {});
 
 // Loads parameters of what `shard` holds of every segment, and moments of what it owns, with one part of one tensor
 // on the host at a time. After an error what it holds is not defined.

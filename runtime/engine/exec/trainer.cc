@@ -1,6 +1,7 @@
 #include "runtime/engine/exec/trainer.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -8,6 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 
 namespace medley {
 namespace {
@@ -32,6 +34,7 @@ class Trainer {
       ASSIGN_OR_RETURN(const StepOutcome outcome,
                        executor_.TrainStep(step, step < spec_.steps && !ValidationIsDue(step)));
       if (reports_.step) reports_.step(step, outcome);
+      Keep(step, outcome);
       RETURN_IF_ERROR(Validate(step));
       const bool was_wished = wished_;
       wished_ = WishCounts(outcome);
@@ -65,6 +68,20 @@ class Trainer {
   void AwaitAll() {
     double nothing = 0;
     (void)executor_.SumOverRanks(absl::MakeSpan(&nothing, 1));
+  }
+
+  void Keep(int64_t step, const StepOutcome& outcome) {
+    if (executor_.rank() != 0 || spec_.checkpoint_directory.empty()) return;  // who writes the manifest
+    if (records_.size() >= 2 * kMostStepRecords)
+      records_.erase(records_.begin(), records_.end() - static_cast<std::ptrdiff_t>(kMostStepRecords));
+    records_.push_back({.step = step,
+                        .loss = outcome.loss,
+                        .gradient_norm = outcome.gradient_norm,
+                        .learning_rate = outcome.learning_rate,
+                        .seconds = outcome.seconds,
+                        .ended_at_seconds = UnixSecondsNow(),
+                        .loss_scale = outcome.loss_scale,
+                        .skipped = outcome.skipped});
   }
 
   bool ValidationIsDue(int64_t step) const {
@@ -102,7 +119,7 @@ class Trainer {
     const absl::Time give_up = Now() + options_.last_save_limit;
     for (absl::Duration pause = options_.first_pause;; pause = std::min(2 * pause, options_.longest_pause)) {
       ASSIGN_OR_RETURN(const SavedCheckpoint saved,
-                       SaveCheckpoint(spec_, identity_, step, shard_, executor_));
+                       SaveCheckpoint(spec_, identity_, step, shard_, executor_, records_));
       Report(step, saved);
       retry_at_.reset();
       if (saved.written.ok()) return absl::OkStatus();
@@ -151,6 +168,7 @@ class Trainer {
   std::optional<int64_t> retry_at_;
   bool wished_ = false;  // by some rank, to finish, with the newest step
   bool warned_ = false;
+  std::vector<StepRecord> records_;  // of the newest steps, of rank 0
 };
 
 }  // namespace

@@ -199,7 +199,13 @@ TEST_CASE("training reports each step, validates and saves when the job says, an
   REQUIRE(run.validations.size() == 2);
   CHECK(run.validations.count(6) == 1);
   CHECK(run.validations.count(10) == 1);
-  CHECK(LatestCheckpoint(spec.checkpoint_directory)->latest->step == 10);
+  const CheckpointManifest last = *LatestCheckpoint(spec.checkpoint_directory)->latest;
+  CHECK(last.step == 10);
+  REQUIRE(last.steps.size() == 10);
+  for (size_t i = 0; i < last.steps.size(); ++i) {
+    CHECK(last.steps[i].step == static_cast<int64_t>(i) + 1);
+    CHECK(last.steps[i].loss == run.losses.at(last.steps[i].step));
+  }
 }
 
 TEST_CASE("only as many checkpoints stay as the job keeps") {
