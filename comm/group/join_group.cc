@@ -1,6 +1,7 @@
 #include "comm/group/join_group.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -85,7 +86,8 @@ std::string FailureOf(absl::Span<const int> members, const std::vector<std::stri
 }  // namespace
 
 absl::StatusOr<JoinedGroup> JoinGroup(Transport& transport, GroupLibrary& library,
-                                      absl::Span<const int> members, absl::Time deadline) {
+                                      absl::Span<const int> members, absl::Time deadline,
+                                      std::optional<int> number) {
   const auto place =
       static_cast<int>(std::find(members.begin(), members.end(), transport.rank()) - members.begin());
   Word made;
@@ -100,7 +102,7 @@ absl::StatusOr<JoinedGroup> JoinGroup(Transport& transport, GroupLibrary& librar
 
   JoinOutcome outcome(transport, members, place, kOutcomeTag);
   absl::StatusOr<std::unique_ptr<DeviceGroup>> group =
-      library.Join(id.text, place, static_cast<int>(members.size()));
+      library.Join(id.text, number.value_or(place), static_cast<int>(members.size()));
   Word own = Failure(group.status());
   if (group.ok()) {
     const absl::Time patience_ends = Now() + (deadline - Now()) / 2;

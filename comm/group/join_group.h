@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,10 +21,11 @@ struct JoinedGroup {
 // several groups, in one order for all. All have the group or none has: a member that cannot join tells the
 // others, who then wait no longer for it. A member exchanges messages with those alone that are its neighbours in
 // their ScalarTree (runtime/ir/collective). Blocks, for the library at most until half of the time to `deadline`
-// has passed.
+// has passed. `number`: of this rank in the group, unlike every other member's; by itself its place among them.
 //
 // Errors: of the transport; the group is then aborted.
 absl::StatusOr<JoinedGroup> JoinGroup(Transport& transport, GroupLibrary& library,
-                                      absl::Span<const int> members, absl::Time deadline);
+                                      absl::Span<const int> members, absl::Time deadline,
+                                      std::optional<int> number = std::nullopt);
 
 }  // namespace medley

@@ -12,7 +12,6 @@
 #include "coordinator/predictor/library_sums.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
-#include "runtime/ir/collective/halving_doubling_schedule.h"
 #include "runtime/ir/collective/hierarchical_schedule.h"
 #include "runtime/ir/link/all_reduce_times.h"
 
@@ -63,10 +62,6 @@ double SumSample::Seconds(int64_t elements, std::optional<CollectiveAlgorithm> a
 
 double SumSample::SharedSeconds(int64_t elements, SumPart part) {
   return reductions_->SharedSeconds(InEvenParts(all_, elements, at_once_), part);
-}
-
-double SumSample::HalvedSeconds(int64_t elements, SumPart part) {
-  return reductions_->HalvedSeconds(InEvenParts(all_, elements, at_once_), part);
 }
 
 CollectiveChoice SumSample::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const {
@@ -252,21 +247,23 @@ double GroupSums::SecondsOf(int64_t elements, SumPart part) {
   } else if (exact_ != nullptr) {
     entry->second = exact_->SharedSeconds(elements, part);
   } else {
-    entry->second =
-        Halves(elements) ? HalvedSeconds(elements, part) : ring_.Seconds(static_cast<double>(elements), part);
+    entry->second = SharesByHalves(elements) ? HalvedSeconds(elements, part)
+                                             : ring_.Seconds(static_cast<double>(elements), part);
   }
   return entry->second;
 }
 
+// Half of what all of it takes. What is gathered travels as f32.
 double GroupSums::HalvedSeconds(int64_t elements, SumPart part) {
-  return samples_.Of(devices_, members(), at_once_).HalvedSeconds(elements, part);
+  const double bytes_of_sums =
+      part == SumPart::kGathered ? kGatheredBytesPerElement / problem_.wire_bytes_per_element : 1;
+  const auto count = static_cast<int64_t>(std::llround(static_cast<double>(elements) * bytes_of_sums));
+  return HalvingDoublingSeconds(std::max<int64_t>(1, count)) / 2;
 }
 
-bool GroupSums::Halves(int64_t elements) {
+bool GroupSums::SharesByHalves(int64_t elements) {
   const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
-  if (exact_ != nullptr || !HasHalves(members()) || devices_.size() > Reductions::kMostChosenFor ||
-      (forced && forced != CollectiveAlgorithm::kHalvingDoubling))
-    return false;
+  if (!HasHalves(members()) || (forced && forced != CollectiveAlgorithm::kHalvingDoubling)) return false;
   if (forced) return true;
   double ring_seconds = 0, halved_seconds = 0;
   for (const SumPart part : {SumPart::kScattered, SumPart::kGathered}) {

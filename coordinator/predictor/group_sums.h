@@ -27,8 +27,6 @@ class SumSample {
   double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   // To scatter or to gather it in even parts (Reductions::SharedSeconds).
   double SharedSeconds(int64_t elements, SumPart part);
-  // The same by halving and doubling (HasHalves).
-  double HalvedSeconds(int64_t elements, SumPart part);
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const;
   const std::vector<int>& devices() const { return devices_; }
   std::vector<Boundary> Boundaries() const;
@@ -84,6 +82,8 @@ class GroupSums {
   // How they sum it, as they are numbered here: by the algorithm that is the fastest, or the one that is asked for. Along a
   // ring members follow each other by what their links show of the groups that they are in, and by hosts.
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  // Whether it is shared by halving and doubling, of members of whom some have to tell.
+  bool SharesByHalves(int64_t elements);
   int members() const { return static_cast<int>(devices_.size()); }
   bool Nests() const { return !boundaries_.empty(); }
 
@@ -113,8 +113,6 @@ class GroupSums {
   Nest NestAlong(std::vector<Boundary> boundaries, bool from_hosts) const;
   Ring RingOver(const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
-  // Whether it is shared by halving and doubling: that of up to 256 is told message by message.
-  bool Halves(int64_t elements);
   double HalvedSeconds(int64_t elements, SumPart part);
   bool IsPowerOfTwo() const { return (devices_.size() & (devices_.size() - 1)) == 0; }
   double HalvingDoublingSeconds(int64_t elements);

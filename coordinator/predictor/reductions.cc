@@ -297,10 +297,6 @@ const Reductions::SharedTimes& Reductions::HalvedTimesOf(Group& group, const Sha
   return halved->second;
 }
 
-double Reductions::HalvedSeconds(const SharedSlice& slice, SumPart part) {
-  return HalvedTimesOf(groups_[GroupOf(slice.devices, slice.at_once, slice.on_hosts)], slice).Of(part);
-}
-
 double Reductions::WholeSeconds(int group, int64_t elements) {
   if (groups_[group].sums_by_library != nullptr) {
     return MeasuredSumSeconds(*groups_[group].sums_by_library, groups_[group].members,
@@ -379,6 +375,7 @@ CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
   if (slice.devices.size() > kMostChosenFor) {
     GroupSums sums(samples_, canonical.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
     CollectiveChoice choice = sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
+    if (sums.SharesByHalves(slice.elements)) choice = {CollectiveAlgorithm::kHalvingDoubling, {}, 0};
     choice.predicted_seconds = sums.SecondsOf(slice.elements, SumPart::kScattered) +
                                sums.SecondsOf(slice.elements, SumPart::kGathered);
     return Renumbered(std::move(choice), canonical.devices, slice.devices);

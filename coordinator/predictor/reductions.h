@@ -67,8 +67,6 @@ class Reductions {
   double Seconds(int group, int64_t elements);
   // To scatter or to gather it.
   double SharedSeconds(const SharedSlice& slice, SumPart part);
-  // The same by halving and doubling in the order of its devices (HasHalves).
-  double HalvedSeconds(const SharedSlice& slice, SumPart part);
   // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
   // them.
   double ExchangeSeconds(int group, int64_t elements, Dtype dtype);

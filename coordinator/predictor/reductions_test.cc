@@ -553,6 +553,11 @@ TEST_CASE("halving and doubling over many counts what members of a host exchange
         CHECK(sums.Choose(elements, algorithm).predicted_seconds ==
               Approx(whole.Choose(elements, algorithm).predicted_seconds).epsilon(0.25));
     }
+    for (const int64_t elements : {int64_t{1} << 20, int64_t{1} << 27}) {
+      if (elements == 1 << 20) CHECK(sums.SharesByHalves(elements) == HasHalves(8 * hosts));
+      for (const SumPart part : {SumPart::kScattered, SumPart::kGathered})
+        CHECK(sums.SecondsOf(elements, part) == Approx(whole.SharedSeconds(elements, part)).epsilon(0.25));
+    }
   }
 }
 

@@ -284,6 +284,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "each of four GPUs that share the optimizer's state has its slice of what they sum among themselves") {
+  const TrainingSpec spec = TinyJob();
+  const absl::StatusOr<TrainingRun> single =
+      TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 2), Windows(spec));
+  REQUIRE(single.ok());
+  const bool even = GENERATE(true, false);
+  Plan plan{.shards_optimizer = true};
+  for (int u = 0; u < 4; ++u) {
+    plan.units.push_back({.devices = {"test/" + std::to_string(u)},
+                          .chunks = {{0, spec.shape.model.blocks()}},
+                          .optimizer_weight = even ? 1 : 1 + u});
+    plan.routes.push_back({.units = {u}, .micro_batches = 1, .micro_batch_sequences = 2});
+  }
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    CAPTURE(seed, even);
+    const absl::StatusOr<TrainingRun> run = TrainOnGpus(spec, plan, seed, false, &simulated::StartNccl());
+    INFO(run.status().ToString());
+    REQUIRE(run.ok());
+    CheckSame(*single, *run);
+    CHECK(simulated::Submitted().reduce_scatters + simulated::Submitted().reduces > 0);
+  }
+}
+
 TEST_CASE("GPUs that cannot come together sum on the host, to the same bits as those that have no library") {
   const TrainingSpec spec = TinyJob();
   const Plan plan = Replicas(spec.shape);

@@ -227,7 +227,7 @@ int64_t OptimizerSharding::Load(Rank rank, const std::vector<int>& weights) cons
   for (const SharedSlice& slice : slices_[rank]) {
     shares.clear();
     for (const Rank holder : slice.holders) shares.push_back(weights[unit_of_[holder]]);
-    elements += SlicesOf(slice.elements, static_cast<int>(shares.size()), shares)[slice.place].size();
+    elements += OwnedSlices(slice.elements, static_cast<int>(shares.size()), shares)[slice.place].size();
   }
   return elements;
 }

@@ -124,13 +124,21 @@ Stream StepExchange::StreamOf(Part part, int slice) const {
   return part == Part::kGradient ? Stream::kStore : Stream::kFetch;
 }
 
+// Holders of gradients are numbered in the order of their slices, in which a library takes them.
+int StepExchange::NumberIn(const GroupWayQuestion& question) const {
+  const auto place = std::find(question.members.begin(), question.members.end(), transport_.rank());
+  const int member = static_cast<int>(place - question.members.begin());
+  return question.use == GroupUse::kPasses ? member
+                                           : PlaceOfSlice(member, static_cast<int>(question.members.size()));
+}
+
 absl::StatusOr<std::unique_ptr<DeviceGroup>> StepExchange::OpenGroup(
     GroupWayQuestion question, const std::function<void(const std::string&)>& tell, absl::Time deadline) {
   GroupWayChoice choice = ChooseGroupWay(question);
   JoinedGroup joined;
   if (choice.way == GroupWay::kLibrary) {
     ASSIGN_OR_RETURN(GroupLibrary* const library, shard_.queue().groups());
-    ASSIGN_OR_RETURN(joined, JoinGroup(transport_, *library, question.members, deadline));
+    ASSIGN_OR_RETURN(joined, JoinGroup(transport_, *library, question.members, deadline, NumberIn(question)));
     question.failure = joined.failure;
     if (joined.group == nullptr) choice = ChooseGroupWay(question);
   }
@@ -221,7 +229,9 @@ GroupExchangeOf StepExchange::ExchangeOf(Part part, int slice) const {
   const GradientSlice& of = program_.slices[slice];
   if (of.shares.empty()) return exchange;
   exchange.kind = part == Part::kGradient ? Kind::kScatter : Kind::kGather;
-  for (const Rank holder : of.holders) exchange.ends.push_back(OwnedRange(of, holder).end);
+  const int members = static_cast<int>(of.holders.size());
+  for (int m = 0; m < members; ++m)
+    exchange.ends.push_back(OwnedRange(of, of.holders[PlaceOfSlice(m, members)]).end);
   return exchange;
 }
 

@@ -127,6 +127,7 @@ class StepExchange {
   // Gives the holders of each slice that are to have one their group.
   absl::Status OpenGroups(const EndMemory& memory, const std::function<void(const std::string&)>& tell,
                           absl::Time deadline);
+  int NumberIn(const GroupWayQuestion& question) const;
   // This rank's way with `question`, and its group if that is a library's.
   absl::StatusOr<std::unique_ptr<DeviceGroup>> OpenGroup(GroupWayQuestion question,
                                                          const std::function<void(const std::string&)>& tell,

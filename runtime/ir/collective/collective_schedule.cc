@@ -1,6 +1,7 @@
 #include "runtime/ir/collective/collective_schedule.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -108,6 +109,24 @@ std::vector<ElementRange> SlicesOf(int64_t elements, int members, const std::vec
     begin = end;
   }
   return slices;
+}
+
+bool HasHalves(int members) { return members > 2 && std::has_single_bit(static_cast<unsigned>(members)); }
+
+int PlaceOfSlice(int member, int members) {
+  if (!HasHalves(members)) return member;
+  int place = 0;
+  for (int bit = 1; bit < members; bit *= 2) place = 2 * place + ((member & bit) != 0 ? 1 : 0);
+  return place;
+}
+
+std::vector<ElementRange> OwnedSlices(int64_t elements, int members, const std::vector<double>& shares) {
+  std::vector<double> by_place(shares.size());
+  for (size_t i = 0; i < shares.size(); ++i) by_place[PlaceOfSlice(static_cast<int>(i), members)] = shares[i];
+  const std::vector<ElementRange> slices = SlicesOf(elements, members, by_place);
+  std::vector<ElementRange> owned(members);
+  for (int i = 0; i < members; ++i) owned[i] = slices[PlaceOfSlice(i, members)];
+  return owned;
 }
 
 std::vector<int> OrderOf(const GroupShape& shape, int members) {

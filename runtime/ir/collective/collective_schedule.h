@@ -69,9 +69,20 @@ inline constexpr double kMaximumShare = 1e9;
 // Whether `shape` fits a group of `members`. InvalidArgument: names the field, its value and what is allowed.
 absl::Status CheckGroupShape(const GroupShape& shape, int members);
 
-// The slice of the vector that each member sums and keeps in a reduce-scatter, in the order of the members,
-// in proportion to `shares` (empty or all zero: even), rounded to whole elements. Some may be empty.
+// A vector cut for `members`, in their order, in proportion to `shares` (empty or all zero: even), rounded to whole
+// elements. Some may be empty.
 std::vector<ElementRange> SlicesOf(int64_t elements, int members, const std::vector<double>& shares);
+
+// Whether so many members can halve a vector until each has its slice: 4, 8, ... of them.
+bool HasHalves(int members);
+
+// Which slice of a vector a member keeps of a sum that is scattered. They lie in the order of the members, but where they can halve it:
+// there by the reversed bits of their numbers, so that those exchange most, half of the vector, who are beside each other, on one host where
+// a host has several. Its own inverse.
+int PlaceOfSlice(int member, int members);
+
+// The slice that each member sums and keeps, by member: SlicesOf by their shares, of which each has that at its PlaceOfSlice.
+std::vector<ElementRange> OwnedSlices(int64_t elements, int members, const std::vector<double>& shares);
 
 // `order`, or 0 .. members - 1 if it is empty.
 std::vector<int> OrderOf(const GroupShape& shape, int members);

@@ -12,12 +12,6 @@ namespace {
 
 using Receiver = ScheduleBuilder::Receiver;
 
-int ReverseBits(int value, int bits) {
-  int reversed = 0;
-  for (int i = 0; i < bits; ++i) reversed |= ((value >> i) & 1) << (bits - 1 - i);
-  return reversed;
-}
-
 // Who takes part in the exchanges, and who is folded into whom.
 struct Folding {
   std::vector<int> participants;  // a power of two
@@ -68,11 +62,26 @@ int AddDoubling(const Halving& halving, int round, ScheduleBuilder& builder) {
   return round;
 }
 
-// In the order of the members.
-Halving HalvingOf(int members, int64_t elements, const std::vector<double>& shares) {
-  Halving halving{std::vector<int>(members), SlicesOf(elements, members, shares)};
-  std::iota(halving.member_of_leaf.begin(), halving.member_of_leaf.end(), 0);
+// What a participant ends with is a leaf, with the share of who is folded into it.
+Halving HalvingOf(const Folding& folding, int64_t elements, const std::vector<double>& shares) {
+  const int count = static_cast<int>(folding.participants.size());
+  Halving halving{std::vector<int>(count), {}};
+  std::vector<double> share_of_leaf;
+  for (int leaf = 0; leaf < count; ++leaf) {
+    const int participant = PlaceOfSlice(leaf, count);
+    halving.member_of_leaf[leaf] = folding.participants[participant];
+    if (shares.empty()) continue;
+    share_of_leaf.push_back(shares[halving.member_of_leaf[leaf]]);
+    if (participant < static_cast<int>(folding.extras.size())) {
+      share_of_leaf.back() += shares[folding.extras[participant]];
+    }
+  }
+  halving.slices = SlicesOf(elements, count, share_of_leaf);
   return halving;
+}
+
+Halving HalvingOf(int members, int64_t elements, const std::vector<double>& shares) {
+  return HalvingOf(Fold(OrderOf({}, members)), elements, shares);
 }
 
 }  // namespace
@@ -81,22 +90,7 @@ CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const 
                                            std::optional<int> only) {
   ScheduleBuilder builder(members, elements, only);
   const Folding folding = Fold(OrderOf(shape, members));
-  const int count = static_cast<int>(folding.participants.size());
-  const int bits = std::countr_zero(static_cast<unsigned>(count));
-
-  // What a participant ends with is a leaf.
-  Halving halving{std::vector<int>(count), {}};
-  std::vector<double> share_of_leaf;
-  for (int leaf = 0; leaf < count; ++leaf) {
-    const int participant = ReverseBits(leaf, bits);
-    halving.member_of_leaf[leaf] = folding.participants[participant];
-    if (shape.shares.empty()) continue;
-    share_of_leaf.push_back(shape.shares[halving.member_of_leaf[leaf]]);
-    if (participant < static_cast<int>(folding.extras.size())) {
-      share_of_leaf.back() += shape.shares[folding.extras[participant]];
-    }
-  }
-  halving.slices = SlicesOf(elements, count, share_of_leaf);
+  const Halving halving = HalvingOf(folding, elements, shape.shares);
 
   const ElementRange all{0, elements};
   for (size_t i = 0; i < folding.extras.size(); ++i) {
@@ -108,8 +102,6 @@ CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const 
   }
   return std::move(builder).Finish();
 }
-
-bool HasHalves(int members) { return members > 2 && std::has_single_bit(static_cast<unsigned>(members)); }
 
 CollectiveSchedule HalvingReduceScatter(int members, int64_t elements, const std::vector<double>& shares,
                                         std::optional<int> only) {

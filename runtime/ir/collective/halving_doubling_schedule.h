@@ -15,12 +15,8 @@ namespace medley {
 CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape,
                                            std::optional<int> only = {});
 
-// Whether its halves can be had by themselves: of 4, 8, ... members.
-bool HasHalves(int members);
-
-// The halves of it: by which each member has its slice of the sum (SlicesOf by `shares`, of each member; empty: even), and by which all
-// have the slices of each. Members half of all apart exchange first, so that slices lie in the order of the members, whoever is near whom.
-// HasHalves(members) must hold.
+// The halves of it, of members in their order: by which each has its slice of the sum (OwnedSlices by `shares`, of each member; empty: even),
+// and by which all have the slices of each. HasHalves(members) must hold.
 CollectiveSchedule HalvingReduceScatter(int members, int64_t elements, const std::vector<double>& shares,
                                         std::optional<int> only = {});
 CollectiveSchedule DoublingAllGather(int members, int64_t elements, const std::vector<double>& shares,

@@ -14,7 +14,7 @@ struct Ring {
 
 Ring RingOf(int members, int64_t elements, const GroupShape& shape) {
   Ring ring{OrderOf(shape, members), {}};
-  const std::vector<ElementRange> by_member = SlicesOf(elements, members, shape.shares);
+  const std::vector<ElementRange> by_member = OwnedSlices(elements, members, shape.shares);
   for (const int member : ring.order) ring.slices.push_back(by_member[member]);
   return ring;
 }

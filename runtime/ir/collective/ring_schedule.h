@@ -7,12 +7,12 @@
 // order and shares; `shape` must fit (CheckGroupShape), elements must not be negative.
 namespace medley {
 
-// Afterwards each member holds the sum of its slice (SlicesOf); what is in the others is of no use. The slice
+// Afterwards each member holds the sum of its slice (OwnedSlices); what is in the others is of no use. The slice
 // is summed from its owner's successor on, around the ring, to the owner. n - 1 rounds.
 CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupShape& shape,
                                      std::optional<int> only = {});
 
-// Each member begins with its slice (SlicesOf), and ends with all. n - 1 rounds.
+// Each member begins with its slice (OwnedSlices), and ends with all. n - 1 rounds.
 CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape,
                                  std::optional<int> only = {});
 

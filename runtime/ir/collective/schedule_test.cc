@@ -96,7 +96,7 @@ TEST_CASE("a reduce-scatter leaves each member its slice, and an all-gather spre
     const int64_t elements = RandomBelow(random, 100);
     const GroupShape shape = RandomShape(random, members);
     CAPTURE(seed, members, elements);
-    const std::vector<ElementRange> slices = SlicesOf(elements, members, shape.shares);
+    const std::vector<ElementRange> slices = OwnedSlices(elements, members, shape.shares);
 
     const CollectiveSchedule scatter = RingReduceScatter(members, elements, shape);
     RequireValid(scatter);
@@ -155,17 +155,13 @@ TEST_CASE("halving and then doubling leave each member its slice, and all the su
     CAPTURE(seed, members, elements);
     Vectors values;
     for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
-    // All of it with the members in such an order that it exchanges the same.
-    GroupShape shape{.order = std::vector<int>(members), .shares = shares};
-    for (int i = 0; i < members; ++i) {
-      for (int bit = 0; bit < bits; ++bit) shape.order[i] |= ((i >> bit) & 1) << (bits - 1 - bit);
-    }
+    const GroupShape shape{.order = {}, .shares = shares};
     Vectors want = values;
     REQUIRE(RunSerially(HalvingDoublingSchedule(members, elements, shape), WireType::kF32, want).ok());
     const CollectiveSchedule scatter = HalvingReduceScatter(members, elements, shares),
                              gather = DoublingAllGather(members, elements, shares);
     REQUIRE(RunSerially(scatter, WireType::kF32, values).ok());
-    const std::vector<ElementRange> slices = SlicesOf(elements, members, shares);
+    const std::vector<ElementRange> slices = OwnedSlices(elements, members, shares);
     for (int i = 0; i < members; ++i) {
       for (int64_t k = slices[i].begin; k < slices[i].end; ++k) REQUIRE(values[i][k] == want[i][k]);
       REQUIRE(IsPartOf(HalvingReduceScatter(members, elements, shares, i), scatter, i));
@@ -175,6 +171,23 @@ TEST_CASE("halving and then doubling leave each member its slice, and all the su
     for (int i = 0; i < members; ++i) REQUIRE(SameBits(values[i], want[i]));
   }
   for (const int members : {1, 2, 3, 6, 12}) CHECK_FALSE(HasHalves(members));
+}
+
+TEST_CASE(
+    "whose slices can be halved exchange half of all with the neighbour, and a quarter with the next pair") {
+  const CollectiveSchedule scatter = HalvingReduceScatter(8, 800, {});
+  std::vector<std::pair<int, int64_t>> sent;  // by the first member, in its order
+  for (const CollectiveStep& step : scatter.steps[0]) {
+    if (step.kind == CollectiveStep::Kind::kSend) sent.push_back({step.peer, step.range.size()});
+  }
+  CHECK(sent == std::vector<std::pair<int, int64_t>>{{1, 400}, {2, 200}, {4, 100}});
+  // Whatever shares they have, each has its own.
+  const std::vector<ElementRange> owned = OwnedSlices(80, 4, {1, 2, 3, 4});
+  CHECK(owned == std::vector<ElementRange>{{0, 8}, {32, 48}, {8, 32}, {48, 80}});
+  for (const int members : {1, 2, 3, 4, 6, 64}) {
+    CAPTURE(members);
+    for (int i = 0; i < members; ++i) CHECK(PlaceOfSlice(PlaceOfSlice(i, members), members) == i);
+  }
 }
 
 TEST_CASE("a ring sums a slice from its owner's successor on") {

@@ -113,7 +113,7 @@ ElementRange OwnedRange(const GradientSlice& slice, Rank rank) {
   if (slice.shares.empty()) return {0, slice.elements};
   const auto holder = std::find(slice.holders.begin(), slice.holders.end(), rank);
   const int members = static_cast<int>(slice.holders.size());
-  return SlicesOf(slice.elements, members, slice.shares)[holder - slice.holders.begin()];
+  return OwnedSlices(slice.elements, members, slice.shares)[holder - slice.holders.begin()];
 }
 
 bool LivesElsewhere(const ModelConfig& config, SegmentId segment, const Unit& holder) {

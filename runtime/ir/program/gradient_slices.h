@@ -39,8 +39,7 @@ struct GradientSlice {
 };
 
 // Of the slice's elements, in the order in which its runs have them, those whose optimizer state `rank`, a
-// holder, has: consecutive, in the order of the holders, in proportion to the shares (SlicesOf of
-// runtime/ir/collective/collective_schedule.h). Each holder answers for its own where there are shares.
+// holder, has: consecutive, in proportion to the shares (OwnedSlices of runtime/ir/collective/collective_schedule.h). Each holder answers for its own where there are shares.
 ElementRange OwnedRange(const GradientSlice& slice, Rank rank);
 
 // The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of
