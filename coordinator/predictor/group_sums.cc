@@ -263,7 +263,7 @@ double GroupSums::HalvedSeconds(int64_t elements, SumPart part) {
 
 bool GroupSums::SharesByHalves(int64_t elements) {
   const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
-  if (!HasHalves(members()) || (forced && forced != CollectiveAlgorithm::kHalvingDoubling)) return false;
+  if (members() < 3 || (forced && forced != CollectiveAlgorithm::kHalvingDoubling)) return false;
   if (forced) return true;
   double ring_seconds = 0, halved_seconds = 0;
   for (const SumPart part : {SumPart::kScattered, SumPart::kGathered}) {

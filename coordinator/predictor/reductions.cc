@@ -236,7 +236,7 @@ double Reductions::LeastScatterSeconds(int group, int64_t elements) const {
 
 bool Reductions::MayHalve(size_t devices) const {
   const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
-  return HasHalves(static_cast<int>(devices)) && (!forced || forced == CollectiveAlgorithm::kHalvingDoubling);
+  return devices > 2 && (!forced || forced == CollectiveAlgorithm::kHalvingDoubling);
 }
 
 Reductions::SharedTimes Reductions::HalvedTimes(CollectiveProblem problem, const SharedSlice& slice) {

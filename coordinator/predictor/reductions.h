@@ -41,7 +41,7 @@ struct SharedSlice {
 // The ranks of a unit exchange by a library of their devices where they would choose it themselves (ChooseGroupWay),
 // each device being taken for another one than the others. A library takes what was measured of it (LibrarySumsOf), of
 // which scattering and gathering are half; where nothing was, it is taken to be as fast as the measured links. So do
-// sums of gradients that go by it. Slices that are shared go around a ring (ChooseSharedRing) or by halves (HasHalves), and gathers of
+// sums of gradients that go by it. Slices that are shared go around a ring (ChooseSharedRing) or by halves, and gathers of
 // parameters travel as f32, whatever gradients do, as the workers have it. Through the host what is exchanged is copied from and to memory that is a device's
 // own, at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
 //
@@ -94,7 +94,7 @@ class Reductions {
   CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements, int at_once = 1) const {
     return Choose(devices, elements, at_once, problem_.forced_all_reduce);
   }
-  // How a slice is shared: around a ring, or by halving and doubling in the order of its devices (HasHalves); members are places in these.
+  // How a slice is shared: around a ring, or by halving and doubling in the order of its devices; members are places in these.
   CollectiveChoice ChooseShared(const SharedSlice& slice) const;
   // As ExchangeSeconds has it.
   CollectiveChoice ChooseExchange(const std::vector<int>& devices, int64_t elements, Dtype dtype) const;

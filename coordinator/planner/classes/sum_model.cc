@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "coordinator/predictor/library_sums.h"
 #include "runtime/ir/model/parameters.h"
@@ -11,19 +12,43 @@
 namespace medley {
 namespace {
 
-// The first ranks of so many units of some degree: of each class as many as its part of all devices is, those of a host side by
-// side, as units are placed that hold the same blocks (place_routes).
-std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count, int degree) {
+// Of how many units of `degree` devices of each class a sample of so many has some: of each as its part of all devices is. Hosts
+// that are filled in part would hold up the others, so whole ones are taken, and one more of the classes that miss most while they are too few: how
+// many there are decides whether sums can be halved.
+std::vector<int> UnitsOfSample(const std::vector<DeviceClass>& classes, int count, int degree) {
   int all = 0;
   for (const DeviceClass& of : classes) all += of.devices;
-  std::vector<int> sample;
-  for (const DeviceClass& of : classes) {
+  std::vector<int> units;
+  std::vector<std::pair<double, size_t>> missing;  // negative, for the most to be first
+  int taken = 0;
+  for (size_t c = 0; c < classes.size(); ++c) {
+    const DeviceClass& of = classes[c];
     const int on_host = std::max(1, of.most_on_host / degree), most = std::max(1, of.devices / degree);
-    int wanted = std::clamp<int>(static_cast<int>(std::lround(static_cast<double>(count) * of.devices / all)),
-                                 1, most);
-    // A host that is filled in part would hold up the others.
+    const double part = static_cast<double>(count) * of.devices / all;
+    int wanted = std::clamp<int>(static_cast<int>(std::lround(part)), 1, most);
     if (wanted > on_host) wanted -= wanted % on_host;
-    for (const std::vector<int>& host : of.hosts) {
+    units.push_back(wanted);
+    taken += wanted;
+    if (wanted + on_host <= most) missing.push_back({wanted - part, c});
+  }
+  std::sort(missing.begin(), missing.end());
+  for (const auto& [_, c] : missing) {
+    const int on_host = std::max(1, classes[c].most_on_host / degree);
+    if (taken + on_host > count) continue;
+    units[c] += on_host;
+    taken += on_host;
+  }
+  return units;
+}
+
+// The first ranks of so many units of some degree, those of a host side by side, as units are placed that hold the same blocks
+// (place_routes).
+std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count, int degree) {
+  const std::vector<int> units = UnitsOfSample(classes, count, degree);
+  std::vector<int> sample;
+  for (size_t c = 0; c < classes.size(); ++c) {
+    int wanted = units[c];
+    for (const std::vector<int>& host : classes[c].hosts) {
       for (size_t first = 0; wanted > 0 && (first == 0 || first + degree <= host.size()); first += degree) {
         sample.push_back(host[first]);
         --wanted;

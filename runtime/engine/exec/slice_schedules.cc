@@ -19,7 +19,7 @@ SliceSchedules SchedulesOf(const StepProgram& program, const std::vector<Reducti
       schedules.sums.push_back(AllReduceSchedule(members, slice.elements, choice, own).value());
       continue;
     }
-    if (choice.algorithm == CollectiveAlgorithm::kHalvingDoubling && HasHalves(members)) {
+    if (choice.algorithm == CollectiveAlgorithm::kHalvingDoubling) {
       schedules.sums.push_back(HalvingReduceScatter(members, slice.elements, slice.shares, own));
       schedules.gathers.push_back(DoublingAllGather(members, slice.elements, slice.shares, own));
       continue;

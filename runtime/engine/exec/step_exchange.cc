@@ -126,10 +126,12 @@ Stream StepExchange::StreamOf(Part part, int slice) const {
 
 // Holders of gradients are numbered in the order of their slices, in which a library takes them.
 int StepExchange::NumberIn(const GroupWayQuestion& question) const {
-  const auto place = std::find(question.members.begin(), question.members.end(), transport_.rank());
-  const int member = static_cast<int>(place - question.members.begin());
-  return question.use == GroupUse::kPasses ? member
-                                           : PlaceOfSlice(member, static_cast<int>(question.members.size()));
+  const std::vector<int>& members = question.members;
+  const auto member =
+      static_cast<int>(std::find(members.begin(), members.end(), transport_.rank()) - members.begin());
+  if (question.use == GroupUse::kPasses) return member;
+  const std::vector<int> by_slice = MembersBySlice(static_cast<int>(members.size()));
+  return static_cast<int>(std::find(by_slice.begin(), by_slice.end(), member) - by_slice.begin());
 }
 
 absl::StatusOr<std::unique_ptr<DeviceGroup>> StepExchange::OpenGroup(
@@ -229,9 +231,9 @@ GroupExchangeOf StepExchange::ExchangeOf(Part part, int slice) const {
   const GradientSlice& of = program_.slices[slice];
   if (of.shares.empty()) return exchange;
   exchange.kind = part == Part::kGradient ? Kind::kScatter : Kind::kGather;
-  const int members = static_cast<int>(of.holders.size());
-  for (int m = 0; m < members; ++m)
-    exchange.ends.push_back(OwnedRange(of, of.holders[PlaceOfSlice(m, members)]).end);
+  const auto members = static_cast<int>(of.holders.size());
+  const std::vector<ElementRange> owned = OwnedSlices(of.elements, members, of.shares);
+  for (const int member : MembersBySlice(members)) exchange.ends.push_back(owned[member].end);
   return exchange;
 }
 

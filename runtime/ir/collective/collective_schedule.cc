@@ -111,21 +111,38 @@ std::vector<ElementRange> SlicesOf(int64_t elements, int members, const std::vec
   return slices;
 }
 
-bool HasHalves(int members) { return members > 2 && std::has_single_bit(static_cast<unsigned>(members)); }
+std::vector<HalvingLeaf> LeavesOf(int members) {
+  const int count = static_cast<int>(std::bit_floor(static_cast<unsigned>(members))),
+            extras = members - count;
+  std::vector<HalvingLeaf> leaves(count);
+  for (int number = 0; number < count; ++number) {
+    int place = 0;
+    for (int bit = 1; bit < count; bit *= 2) place = 2 * place + ((number & bit) != 0 ? 1 : 0);
+    leaves[place].member = number + std::min(number, extras);
+    if (number < extras) leaves[place].extra = leaves[place].member + 1;
+  }
+  return leaves;
+}
 
-int PlaceOfSlice(int member, int members) {
-  if (!HasHalves(members)) return member;
-  int place = 0;
-  for (int bit = 1; bit < members; bit *= 2) place = 2 * place + ((member & bit) != 0 ? 1 : 0);
-  return place;
+std::vector<int> MembersBySlice(int members) {
+  std::vector<int> by_slice;
+  by_slice.reserve(members);
+  for (const HalvingLeaf& leaf : LeavesOf(members)) {
+    by_slice.push_back(leaf.member);
+    if (leaf.extra >= 0) by_slice.push_back(leaf.extra);
+  }
+  return by_slice;
 }
 
 std::vector<ElementRange> OwnedSlices(int64_t elements, int members, const std::vector<double>& shares) {
-  std::vector<double> by_place(shares.size());
-  for (size_t i = 0; i < shares.size(); ++i) by_place[PlaceOfSlice(static_cast<int>(i), members)] = shares[i];
-  const std::vector<ElementRange> slices = SlicesOf(elements, members, by_place);
+  const std::vector<int> by_slice = MembersBySlice(members);
+  std::vector<double> in_order;
+  for (const int member : by_slice) {
+    if (!shares.empty()) in_order.push_back(shares[member]);
+  }
+  const std::vector<ElementRange> slices = SlicesOf(elements, members, in_order);
   std::vector<ElementRange> owned(members);
-  for (int i = 0; i < members; ++i) owned[i] = slices[PlaceOfSlice(i, members)];
+  for (int i = 0; i < members; ++i) owned[by_slice[i]] = slices[i];
   return owned;
 }
 

@@ -73,15 +73,18 @@ absl::Status CheckGroupShape(const GroupShape& shape, int members);
 // elements. Some may be empty.
 std::vector<ElementRange> SlicesOf(int64_t elements, int members, const std::vector<double>& shares);
 
-// Whether so many members can halve a vector until each has its slice: 4, 8, ... of them.
-bool HasHalves(int members);
+// Members as leaves of a halving, in the order in which their slices of a vector then lie. A power of two of them halve it, neighbours first:
+// they exchange most, on one host where a host has several, so what they have in the end lies half of it apart, at their numbers with the
+// bits reversed. With each of the first ones goes the neighbour behind it, as far as there are more members.
+struct HalvingLeaf {
+  int member = 0;
+  int extra = -1;  // the neighbour that goes with it; -1: none
+};
+std::vector<HalvingLeaf> LeavesOf(int members);
+// The same one after another, each extra one behind its neighbour.
+std::vector<int> MembersBySlice(int members);
 
-// Which slice of a vector a member keeps of a sum that is scattered. They lie in the order of the members, but where they can halve it:
-// there by the reversed bits of their numbers, so that those exchange most, half of the vector, who are beside each other, on one host where
-// a host has several. Its own inverse.
-int PlaceOfSlice(int member, int members);
-
-// The slice that each member sums and keeps, by member: SlicesOf by their shares, of which each has that at its PlaceOfSlice.
+// The slice that each member sums and keeps, by member: SlicesOf by `shares`, of each member, in the order of MembersBySlice, however it is summed.
 std::vector<ElementRange> OwnedSlices(int64_t elements, int members, const std::vector<double>& shares);
 
 // `order`, or 0 .. members - 1 if it is empty.

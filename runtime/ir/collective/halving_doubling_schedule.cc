@@ -1,7 +1,5 @@
 #include "runtime/ir/collective/halving_doubling_schedule.h"
 
-#include <bit>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -12,26 +10,10 @@ namespace {
 
 using Receiver = ScheduleBuilder::Receiver;
 
-// Who takes part in the exchanges, and who is folded into whom.
-struct Folding {
-  std::vector<int> participants;  // a power of two
-  std::vector<int> extras;        // extras[i] is folded into participants[i]
-};
-
-Folding Fold(const std::vector<int>& order) {
-  const int n = static_cast<int>(order.size());
-  const int extras = n - static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
-  Folding folding;
-  for (int i = 0; i < n; ++i) {
-    const bool extra = i < 2 * extras && i % 2 == 1;
-    (extra ? folding.extras : folding.participants).push_back(order[i]);
-  }
-  return folding;
-}
-
 // Who exchanges what: leaves that agree in their upper bits lie side by side, and so do their slices.
 struct Halving {
   std::vector<int> member_of_leaf;
+  std::vector<int> extra_of_leaf;    // who is folded into it; -1: nobody
   std::vector<ElementRange> slices;  // by leaf
 
   int count() const { return static_cast<int>(member_of_leaf.size()); }
@@ -40,6 +22,39 @@ struct Halving {
     return ElementRange{slices[first].begin, slices[first + size - 1].end};
   }
 };
+
+Halving HalvingOf(const std::vector<int>& order) {
+  Halving halving;
+  for (const HalvingLeaf& leaf : LeavesOf(static_cast<int>(order.size()))) {
+    halving.member_of_leaf.push_back(order[leaf.member]);
+    halving.extra_of_leaf.push_back(leaf.extra < 0 ? -1 : order[leaf.extra]);
+  }
+  return halving;
+}
+
+Halving HalvingOf(int members, const std::vector<ElementRange>& owned) {
+  Halving halving = HalvingOf(OrderOf({}, members));
+  for (int leaf = 0; leaf < halving.count(); ++leaf) {
+    const int member = halving.member_of_leaf[leaf], extra = halving.extra_of_leaf[leaf];
+    halving.slices.push_back({owned[member].begin, owned[extra < 0 ? member : extra].end});
+  }
+  return halving;
+}
+
+void FoldAll(const Halving& halving, int64_t elements, int round, ScheduleBuilder& builder) {
+  for (int leaf = 0; leaf < halving.count(); ++leaf) {
+    if (halving.extra_of_leaf[leaf] >= 0)
+      builder.Message(halving.extra_of_leaf[leaf], halving.member_of_leaf[leaf], {0, elements}, round,
+                      Receiver::kAdds);
+  }
+}
+void UnfoldAll(const Halving& halving, int64_t elements, int round, ScheduleBuilder& builder) {
+  for (int leaf = 0; leaf < halving.count(); ++leaf) {
+    if (halving.extra_of_leaf[leaf] >= 0)
+      builder.Message(halving.member_of_leaf[leaf], halving.extra_of_leaf[leaf], {0, elements}, round,
+                      Receiver::kCopies);
+  }
+}
 
 // Return the next round.
 int AddHalving(const Halving& halving, int round, ScheduleBuilder& builder) {
@@ -62,58 +77,49 @@ int AddDoubling(const Halving& halving, int round, ScheduleBuilder& builder) {
   return round;
 }
 
-// What a participant ends with is a leaf, with the share of who is folded into it.
-Halving HalvingOf(const Folding& folding, int64_t elements, const std::vector<double>& shares) {
-  const int count = static_cast<int>(folding.participants.size());
-  Halving halving{std::vector<int>(count), {}};
-  std::vector<double> share_of_leaf;
-  for (int leaf = 0; leaf < count; ++leaf) {
-    const int participant = PlaceOfSlice(leaf, count);
-    halving.member_of_leaf[leaf] = folding.participants[participant];
-    if (shares.empty()) continue;
-    share_of_leaf.push_back(shares[halving.member_of_leaf[leaf]]);
-    if (participant < static_cast<int>(folding.extras.size())) {
-      share_of_leaf.back() += shares[folding.extras[participant]];
-    }
-  }
-  halving.slices = SlicesOf(elements, count, share_of_leaf);
-  return halving;
-}
-
-Halving HalvingOf(int members, int64_t elements, const std::vector<double>& shares) {
-  return HalvingOf(Fold(OrderOf({}, members)), elements, shares);
-}
-
 }  // namespace
 
 CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape,
                                            std::optional<int> only) {
   ScheduleBuilder builder(members, elements, only);
-  const Folding folding = Fold(OrderOf(shape, members));
-  const Halving halving = HalvingOf(folding, elements, shape.shares);
-
-  const ElementRange all{0, elements};
-  for (size_t i = 0; i < folding.extras.size(); ++i) {
-    builder.Message(folding.extras[i], folding.participants[i], all, /*round=*/0, Receiver::kAdds);
+  Halving halving = HalvingOf(OrderOf(shape, members));
+  std::vector<double> share_of_leaf;
+  for (int leaf = 0; leaf < halving.count() && !shape.shares.empty(); ++leaf) {
+    const int extra = halving.extra_of_leaf[leaf];
+    share_of_leaf.push_back(shape.shares[halving.member_of_leaf[leaf]] +
+                            (extra < 0 ? 0 : shape.shares[extra]));
   }
+  halving.slices = SlicesOf(elements, halving.count(), share_of_leaf);
+  FoldAll(halving, elements, /*round=*/0, builder);
   const int round = AddDoubling(halving, AddHalving(halving, /*round=*/1, builder), builder);
-  for (size_t i = 0; i < folding.extras.size(); ++i) {
-    builder.Message(folding.participants[i], folding.extras[i], all, round, Receiver::kCopies);
-  }
+  UnfoldAll(halving, elements, round, builder);
   return std::move(builder).Finish();
 }
 
 CollectiveSchedule HalvingReduceScatter(int members, int64_t elements, const std::vector<double>& shares,
                                         std::optional<int> only) {
   ScheduleBuilder builder(members, elements, only);
-  AddHalving(HalvingOf(members, elements, shares), /*round=*/0, builder);
+  const std::vector<ElementRange> owned = OwnedSlices(elements, members, shares);
+  const Halving halving = HalvingOf(members, owned);
+  FoldAll(halving, elements, /*round=*/0, builder);
+  const int round = AddHalving(halving, /*round=*/1, builder);
+  for (int leaf = 0; leaf < halving.count(); ++leaf) {
+    if (const int extra = halving.extra_of_leaf[leaf]; extra >= 0)
+      builder.Message(halving.member_of_leaf[leaf], extra, owned[extra], round, Receiver::kCopies);
+  }
   return std::move(builder).Finish();
 }
 
 CollectiveSchedule DoublingAllGather(int members, int64_t elements, const std::vector<double>& shares,
                                      std::optional<int> only) {
   ScheduleBuilder builder(members, elements, only);
-  AddDoubling(HalvingOf(members, elements, shares), /*round=*/0, builder);
+  const std::vector<ElementRange> owned = OwnedSlices(elements, members, shares);
+  const Halving halving = HalvingOf(members, owned);
+  for (int leaf = 0; leaf < halving.count(); ++leaf) {
+    if (const int extra = halving.extra_of_leaf[leaf]; extra >= 0)
+      builder.Message(extra, halving.member_of_leaf[leaf], owned[extra], /*round=*/0, Receiver::kCopies);
+  }
+  UnfoldAll(halving, elements, AddDoubling(halving, /*round=*/1, builder), builder);
   return std::move(builder).Finish();
 }
 

@@ -16,7 +16,8 @@ CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const 
                                            std::optional<int> only = {});
 
 // The halves of it, of members in their order: by which each has its slice of the sum (OwnedSlices by `shares`, of each member; empty: even),
-// and by which all have the slices of each. HasHalves(members) must hold.
+// and by which all have the slices of each. Who is beyond a power of two gives all of it to its neighbour first, and gets its slice of the
+// sum last; then gives its slice, and gets all.
 CollectiveSchedule HalvingReduceScatter(int members, int64_t elements, const std::vector<double>& shares,
                                         std::optional<int> only = {});
 CollectiveSchedule DoublingAllGather(int members, int64_t elements, const std::vector<double>& shares,

@@ -145,49 +145,70 @@ bool IsPartOf(const CollectiveSchedule& own, const CollectiveSchedule& whole, in
 }
 
 TEST_CASE("halving and then doubling leave each member its slice, and all the sum", "[property]") {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
     Random random(seed);
-    const int bits = 2 + RandomBelow(random, 4), members = 1 << bits;
-    REQUIRE(HasHalves(members));
-    const int64_t elements = RandomBelow(random, 3000);
+    const int members = 1 + RandomBelow(random, 20);
+    const int64_t elements = RandomBelow(random, 300);
     std::vector<double> shares;
-    for (int i = 0; i < members && seed % 3 > 0; ++i) shares.push_back(1 + RandomBelow(random, 4));
+    for (int i = 0; i < members && seed % 3 > 0; ++i) shares.push_back(RandomBelow(random, 5));
     CAPTURE(seed, members, elements);
-    Vectors values;
-    for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
-    const GroupShape shape{.order = {}, .shares = shares};
-    Vectors want = values;
-    REQUIRE(RunSerially(HalvingDoublingSchedule(members, elements, shape), WireType::kF32, want).ok());
+    const std::vector<ElementRange> slices = OwnedSlices(elements, members, shares);
     const CollectiveSchedule scatter = HalvingReduceScatter(members, elements, shares),
                              gather = DoublingAllGather(members, elements, shares);
+    RequireValid(scatter);
+    RequireValid(gather);
+    Vectors values = OneBitEach(members, elements);
     REQUIRE(RunSerially(scatter, WireType::kF32, values).ok());
-    const std::vector<ElementRange> slices = OwnedSlices(elements, members, shares);
     for (int i = 0; i < members; ++i) {
-      for (int64_t k = slices[i].begin; k < slices[i].end; ++k) REQUIRE(values[i][k] == want[i][k]);
+      for (int64_t k = slices[i].begin; k < slices[i].end; ++k) REQUIRE(values[i][k] == (1 << members) - 1);
       REQUIRE(IsPartOf(HalvingReduceScatter(members, elements, shares, i), scatter, i));
       REQUIRE(IsPartOf(DoublingAllGather(members, elements, shares, i), gather, i));
     }
+    values = OneBitEach(members, elements);
     REQUIRE(RunSerially(gather, WireType::kF32, values).ok());
+    for (int i = 0; i < members; ++i) {
+      for (int64_t k = slices[i].begin; k < slices[i].end; ++k) {
+        for (const std::vector<float>& all : values) REQUIRE(all[k] == 1 << i);
+      }
+    }
+  }
+}
+
+TEST_CASE("the halves of a power of two are those of their whole sum, to the bit", "[property]") {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    const int members = 1 << RandomBelow(random, 6);
+    const int64_t elements = RandomBelow(random, 3000);
+    GroupShape shape;
+    for (int i = 0; i < members && seed % 3 > 0; ++i) shape.shares.push_back(1 + RandomBelow(random, 4));
+    CAPTURE(seed, members, elements);
+    Vectors values;
+    for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
+    Vectors want = values;
+    REQUIRE(RunSerially(HalvingDoublingSchedule(members, elements, shape), WireType::kF32, want).ok());
+    REQUIRE(RunSerially(HalvingReduceScatter(members, elements, shape.shares), WireType::kF32, values).ok());
+    REQUIRE(RunSerially(DoublingAllGather(members, elements, shape.shares), WireType::kF32, values).ok());
     for (int i = 0; i < members; ++i) REQUIRE(SameBits(values[i], want[i]));
   }
-  for (const int members : {1, 2, 3, 6, 12}) CHECK_FALSE(HasHalves(members));
 }
 
 TEST_CASE(
-    "whose slices can be halved exchange half of all with the neighbour, and a quarter with the next pair") {
-  const CollectiveSchedule scatter = HalvingReduceScatter(8, 800, {});
-  std::vector<std::pair<int, int64_t>> sent;  // by the first member, in its order
-  for (const CollectiveStep& step : scatter.steps[0]) {
-    if (step.kind == CollectiveStep::Kind::kSend) sent.push_back({step.peer, step.range.size()});
-  }
-  CHECK(sent == std::vector<std::pair<int, int64_t>>{{1, 400}, {2, 200}, {4, 100}});
-  // Whatever shares they have, each has its own.
-  const std::vector<ElementRange> owned = OwnedSlices(80, 4, {1, 2, 3, 4});
-  CHECK(owned == std::vector<ElementRange>{{0, 8}, {32, 48}, {8, 32}, {48, 80}});
-  for (const int members : {1, 2, 3, 4, 6, 64}) {
-    CAPTURE(members);
-    for (int i = 0; i < members; ++i) CHECK(PlaceOfSlice(PlaceOfSlice(i, members), members) == i);
-  }
+    "neighbours exchange half of what is halved, and the next pair a quarter; who is one too many gives all "
+    "first") {
+  const auto sent_by = [](const CollectiveSchedule& schedule, int member) {
+    std::vector<std::pair<int, int64_t>> sent;
+    for (const CollectiveStep& step : schedule.steps[member]) {
+      if (step.Sends()) sent.push_back({step.peer, step.range.size()});
+    }
+    return sent;
+  };
+  using Sent = std::vector<std::pair<int, int64_t>>;
+  CHECK(sent_by(HalvingReduceScatter(8, 800, {}), 0) == Sent{{1, 400}, {2, 200}, {4, 100}});
+  const CollectiveSchedule five = HalvingReduceScatter(5, 500, {});
+  CHECK(sent_by(five, 1) == Sent{{0, 500}});
+  CHECK(sent_by(five, 0) == Sent{{2, 200}, {3, 100}, {1, 100}});
+  CHECK(MembersBySlice(5) == std::vector<int>{0, 1, 3, 2, 4});
+  CHECK(OwnedSlices(80, 4, {1, 2, 3, 4}) == std::vector<ElementRange>{{0, 8}, {32, 48}, {8, 32}, {48, 80}});
 }
 
 TEST_CASE("a ring sums a slice from its owner's successor on") {
@@ -198,9 +219,9 @@ TEST_CASE("a ring sums a slice from its owner's successor on") {
   Vectors values;
   for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
   std::vector<float> want(elements);
+  const std::vector<ElementRange> owned = OwnedSlices(elements, members, {});
   for (int place = 0; place < members; ++place) {
-    const int owner = order[place];
-    for (int64_t k = elements * owner / members; k < elements * (owner + 1) / members; ++k) {
+    for (int64_t k = owned[order[place]].begin; k < owned[order[place]].end; ++k) {
       want[k] = values[order[(place + 1) % members]][k];
       for (int i = 2; i <= members; ++i) want[k] += values[order[(place + i) % members]][k];
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "runtime/ir/model/model_share.h"
@@ -220,12 +221,15 @@ TEST_CASE("thousands of ranks have the state of a segment once") {
   const ParameterLayout layout = LayoutOf(model, plan.units[0].chunks);
   const std::vector<GradientSlice> slices = SlicesOf(plan, 0, model);
   for (const SegmentId segment : layout.segments) {
-    int64_t end = 0;
+    std::map<int64_t, int64_t> runs;  // elements by where they begin
     for (Rank rank = 0; rank < kRanks; ++rank) {
-      for (const OwnedRun& run : OwnedOfSegment(layout, slices, rank, segment)) {
-        CHECK(run.offset == end);
-        end += run.elements;
-      }
+      for (const OwnedRun& run : OwnedOfSegment(layout, slices, rank, segment))
+        CHECK(runs.emplace(run.offset, run.elements).second);
+    }
+    int64_t end = 0;
+    for (const auto& [offset, elements] : runs) {
+      CHECK(offset == end);
+      end += elements;
     }
     CHECK(end == SegmentElements(model, segment));
   }
