@@ -22,10 +22,10 @@ PlanKind::PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass
              shards_optimizer ? 0.5 / routes.most : 1,
              {.layers_on_hosts = layers_on_hosts, .of_bounds = true}),
       routes_(routes),
-      shards_optimizer_(shards_optimizer),
       pricings_(PricingsOf(table_, most_stages)) {
   const SumFloor floor(problem, routes.least);
   if (!floor.knows() || pricings_.empty()) return;
+  if (shards_optimizer) gathered_over_summed_ = floor.gathered_over_scattered();
   const double part = shards_optimizer ? 0.5 : 1;  // that is scattered at least, and gathered
   sum_seconds_ = pricings_.front().SumSeconds([&](const StageForm& stage) {
     return part * floor.Seconds(static_cast<double>(table_.Parameters(stage)),
@@ -36,7 +36,7 @@ PlanKind::PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass
 
 double PlanKind::WayOf(const RouteShape& shape, Trips trips) const {
   const StageForm& first = shape.stages.front();
-  const double sums = sum_seconds_.empty() ? 0 : SumsOf(first), gathers = shards_optimizer_ ? sums : 0;
+  const double sums = sum_seconds_.empty() ? 0 : SumsOf(first), gathers = gathered_over_summed_ * sums;
   return trips.ways * WaySeconds(table_, shape) + trips.first_passes * table_.PassSeconds(first) +
          std::max(0.0, sums - table_.BackwardSeconds(first)) +
          std::max(0.0, gathers - table_.ForwardSeconds(first));

@@ -49,7 +49,8 @@ class PlanKind {
   std::vector<ShapePricing>& pricings() { return pricings_; }
   int most_routes() const { return routes_.most; }
   const std::vector<double>& sum_seconds() const { return sum_seconds_; }
-  bool shards_optimizer() const { return shards_optimizer_; }
+  // Of what sums take, that parameters take to be gathered; 0: they are not.
+  double gathered_over_summed() const { return gathered_over_summed_; }
   // What the argument calls W, so many of which follow each other, X and p, so many of which there are.
   double WayOf(const RouteShape& shape, Trips trips) const;
   // What a route does by some time at most.
@@ -60,7 +61,7 @@ class PlanKind {
 
   StageTable table_;
   const RouteCount routes_;
-  const bool shards_optimizer_;
+  double gathered_over_summed_ = 0;
   std::vector<ShapePricing> pricings_;
   std::vector<double> sum_seconds_;  // half of it where the optimizer's state is shared; empty: nothing
 };

@@ -18,7 +18,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // So many plans are looked at that were judged under 1F1B, if they are not much slower there than the best; so many zones; and so many near
 // the best of them.
 constexpr int kMostOrdered = 14, kMostZones = 8, kMostImproved = 10;
-constexpr double kNearUnordered = 1.1;
+constexpr double kNearUnordered = 1.1, kNearFastest = 1.03;
 constexpr int kFewestToLearnFrom = 3;
 // Orders of long routes take long to find, so of few such plans: of so many micro-batches at stages in all, but of some at least.
 constexpr int kOrderingWork = 30'000, kImprovingWork = 20'000, kFewest = 3;
@@ -65,7 +65,7 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
   const auto stopped = [&] { return IsStopped(stop); };
   const PlanByClass named = best;
   std::stable_sort(plans.begin(), plans.end(), IsFaster);
-  JudgedPlan fastest{{}, kNever};
+  std::vector<JudgedPlan> starts;  // the fastest of each kind
   int looked_at = 0, found = 0;
   // Of those that were found so far, the least part by which one took longer than it was estimated to at least.
   double least_over = kNever;
@@ -73,6 +73,7 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
   const auto look_at = [&](const std::vector<ClassedPlan>& of, int most) {
     double last_seconds = 0;
     int alike = 0, of_these = 0, work = 0;
+    JudgedPlan fastest{{}, kNever};
     for (const ClassedPlan& plan : of) {
       if (stopped() || of_these == most) break;
       const double over = found < kFewestToLearnFrom ? 1 : std::max(1.0, (1 + least_over) / 2);
@@ -90,6 +91,7 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
       if (seconds < fastest.step_seconds) fastest = {plan, seconds};
     }
     looked_at += of_these;
+    if (fastest.step_seconds < kNever) starts.push_back(std::move(fastest));
   };
   look_at(OfUnlikeReplicas(zones), kMostZones);
   std::vector<ClassedPlan> unordered;
@@ -99,14 +101,15 @@ void OrderPasses(PlanJudge& judge, MovesBetween moves, std::vector<JudgedPlan> p
     unordered.push_back(std::move(plan.plan));
   }
   look_at(unordered, kMostOrdered);
-  // Also if plans under 1F1B are faster than that one.
-  if (fastest.step_seconds < kNever) {
-    moves.predict = [&](const StageTable& table, const ClassedPlan& plan) {
-      return judge.OrderedStepSeconds(table, plan);
-    };
-    LocalSearch(std::move(moves), stop)
-        .ImproveFrom(fastest.plan, fastest.step_seconds,
-                     std::clamp(kImprovingWork / PassesOf(fastest.plan), kFewest, kMostImproved));
+  // Also if plans under 1F1B are faster than those.
+  moves.predict = [&](const StageTable& table, const ClassedPlan& plan) {
+    return judge.OrderedStepSeconds(table, plan);
+  };
+  LocalSearch search(std::move(moves), stop);
+  for (const JudgedPlan& start : starts) {
+    if (start.step_seconds > kNearFastest * best.step_seconds) continue;
+    search.ImproveFrom(start.plan, start.step_seconds,
+                       std::clamp(kImprovingWork / PassesOf(start.plan), kFewest, kMostImproved));
   }
   if (!stopped()) judge.CutIntoRanges();
   if (best.step_seconds <= (1 - kLeastGain) * named.step_seconds) {

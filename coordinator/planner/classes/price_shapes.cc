@@ -144,7 +144,7 @@ double ShapePricing::StageSeconds(const Question& question, int kind, int from_e
   const double sums = question.sum_seconds[SumsAt(kind, from_end, layers, first)],
                forward = forward_seconds_[at];
   seconds += std::max(0.0, sums - (pass_seconds_[at] - forward));
-  if (question.gathers) seconds += std::max(0.0, sums - forward);
+  seconds += std::max(0.0, question.gathered_over_summed * sums - forward);
   return seconds;
 }
 

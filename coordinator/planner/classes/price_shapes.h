@@ -33,10 +33,10 @@ class ShapePricing {
     std::vector<int> most_devices;  // of each class
     int least_stages = 1, most_stages = std::numeric_limits<int>::max();
     // What the sums of a stage take that follow its backwards (SumSeconds); empty: nothing. What those of the first stage
-    // take longer than its backward is on the way. Where it `gathers` parameters as long before its forwards, so is what
-    // that takes longer than a forward.
+    // take longer than its backward is on the way. Where parameters are gathered before its forwards, which takes
+    // `gathered_over_summed` times as long, so is what that takes longer than a forward.
     absl::Span<const double> sum_seconds;
-    bool gathers = false;
+    double gathered_over_summed = 0;
     // The layers before which stages may begin, ascending, and behind them the number of layers. Empty: any.
     absl::Span<const int> cuts;
     // Of each class, the layer before which none of its stages may begin. Empty: any may begin with any.

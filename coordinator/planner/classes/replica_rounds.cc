@@ -1,6 +1,7 @@
 #include "coordinator/planner/classes/replica_rounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -152,12 +153,12 @@ std::vector<RouteShape> ReplicaRounds::ShapesOfUse() const {
   return shapes;
 }
 
-// Each up to four times as many as the one before.
+// Each up to four times as many as the one before, and up to a power of two, which sums are halved by with none too many.
 std::vector<RouteCount> ReplicaRounds::Ranges() const {
   std::vector<RouteCount> ranges;
   const int devices = static_cast<int>(tables_.problem().devices.size()), most_routes = tables_.most_routes();
-  for (int64_t most = std::max(1, devices / kMostStagesByClasses), least = 1; least <= most_routes;
-       most *= 4) {
+  const auto fewest = static_cast<unsigned>(std::max(1, devices / kMostStagesByClasses));
+  for (int64_t most = std::bit_ceil(fewest), least = 1; least <= most_routes; most *= 4) {
     ranges.push_back({static_cast<int>(least), static_cast<int>(std::min<int64_t>(most, most_routes))});
     least = most + 1;
   }

@@ -214,7 +214,7 @@ ShapePricing::Question BoxSearch::About(const Box& box, Trips trips, const std::
           .least_stages = box.least_stages,
           .most_stages = box.most_stages,
           .sum_seconds = kind_.sum_seconds(),
-          .gathers = kind_.shards_optimizer()};
+          .gathered_over_summed = kind_.gathered_over_summed()};
 }
 
 bool BoxSearch::Ask(const Box& box, Trips trips, const std::vector<double>& prices, double price_of_second,

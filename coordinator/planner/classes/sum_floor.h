@@ -26,6 +26,8 @@ class SumFloor {
   // of a part of it for each rank of the widest units. Scattering around a ring takes half of it at least, and so does gathering: of n
   // holders on h hosts some host takes in (h - 1) / h of the vector, and some holder (n - 1) / n, whatever part each has.
   double Seconds(double elements, int degree, int segments) const;
+  // How many times as long as scattering it gathering takes at least, whose bytes are those of f32; by a library that was measured as long.
+  double gathered_over_scattered() const { return gathered_over_scattered_; }
 
  private:
   // What some host, or holder, takes in.
@@ -38,7 +40,7 @@ class SumFloor {
 
   Intake between_, within_;  // by one message at a time between hosts; of a holder
   int most_cards_ = 0, most_on_host_ = 1;
-  double bytes_per_element_ = 0;
+  double bytes_per_element_ = 0, gathered_over_scattered_ = 1;
 };
 
 }  // namespace medley

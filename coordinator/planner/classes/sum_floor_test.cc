@@ -33,6 +33,7 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
         }
       }
     }
+    if (seed % 3 == 0) problem.wire_bytes_per_element = 2;
     if (seed % 5 == 0) problem.forced_all_reduce = CollectiveAlgorithm::kRing;
     AlikeRoutePredictor predictor(problem);
     for (int round = 0; round < 4; ++round) {
@@ -53,9 +54,10 @@ TEST_CASE("no sum over as many devices or more takes less than the floor") {
                      least = at_once.Seconds(static_cast<double>(elements), 1, 1);
         CHECK(floor.Seconds(static_cast<double>(elements), 1, 1) <= seconds);
         CHECK(least <= seconds);
-        // Either half of a ring.
-        for (const SumPart part : {SumPart::kScattered, SumPart::kGathered})
-          CHECK(least / 2 <= sums.Seconds(elements, part));
+        // Either half, around a ring or by halving.
+        CHECK(least / 2 <= sums.Seconds(elements, SumPart::kScattered));
+        CHECK(at_once.gathered_over_scattered() == (seed % 3 == 0 ? 2 : 1));
+        CHECK(at_once.gathered_over_scattered() * least / 2 <= sums.Seconds(elements, SumPart::kGathered));
         if (elements > 1'000'000 && least > 0.3 * seconds) ++sharp;
       }
     }
