@@ -37,7 +37,9 @@ v1::StepMetrics MetricsOf(const StepRecord& record, const CheckpointManifest& ma
 // the checkpoints before it that are kept.
 void AddMissed(const TrainingSpec& training, const v1::Job& job, const CheckpointManifest& latest,
                const std::set<std::string>& unreadable, JobJournal& journal) {
-  const int64_t known = job.last_step().step();
+  int64_t known = job.last_step().step();
+  // What another run has trained is not missing in this one.
+  if (known == 0) known = StepOfDirectory(training.resume_from).value_or(0);
   if (latest.step <= known) return;
   std::map<uint32_t, v1::StepMetrics> missed;
   std::optional<CheckpointManifest> manifest = latest;

@@ -87,5 +87,26 @@ TEST_CASE("what steps showed of which nobody was told comes from the checkpoints
   CHECK(store->ListLogs(id, 10)->size() == 2);
 }
 
+TEST_CASE("of a job that began from another run's checkpoint what that run trained is not missing") {
+  const TemporaryDirectory root;
+  WriteCheckpoint(root.path(), 12, 11);
+  const TemporaryDirectory directory;
+  const std::unique_ptr<Store> store = OpenStore(directory);
+  JobJournal journal(*store);
+  v1::Job job = *store->InsertJob(SpecNamed("tiny"), "", 1);
+  job.set_run_id(kRun);
+  job.set_attempt(2);
+  TrainingSpec training;
+  training.checkpoint_directory = root.path();
+  training.resume_from = "/elsewhere/step-00000010";
+  REQUIRE(BeginningOf(training, job, {}, journal).ok());
+  journal.Flush();
+  CHECK(store->ListSteps(job.id(), 0)->size() == 2);
+  const auto lines = store->ListLogs(job.id(), 10);
+  REQUIRE(lines->size() == 1);
+  CHECK(lines->front().text() ==
+        "steps from 11 to 12 were trained while nobody was told; checkpoints say how");
+}
+
 }  // namespace
 }  // namespace medley

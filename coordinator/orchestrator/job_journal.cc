@@ -237,8 +237,9 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
       if (const absl::Status dropped = store_.DropStepsAfter(job_id, step.step() - 1); !dropped.ok()) {
         LogError(dropped.message(), {.job = job_id, .attempt = e.job.attempt()});
       }
-      e.steps.clear();
-      e.validations.clear();
+      // Of what is not on disk yet, too, nothing before it.
+      std::erase_if(e.steps, [&](const v1::StepMetrics& s) { return s.step() >= step.step(); });
+      std::erase_if(e.validations, [&](const v1::ValidationMetrics& v) { return v.step() >= step.step(); });
       if (e.job.last_validation().step() >= step.step()) e.job.clear_last_validation();
     }
   }

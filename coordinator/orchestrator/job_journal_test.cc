@@ -258,6 +258,27 @@ TEST_CASE(
   CHECK(steps() == std::vector<std::pair<uint32_t, uint32_t>>{{1, 1}, {2, 1}, {3, 2}, {4, 2}, {5, 2}});
 }
 
+TEST_CASE("what comes before the first step of an attempt is kept, also while it is not on disk") {
+  Desk desk;
+  const auto of_attempt = [](uint32_t step, uint32_t attempt) {
+    v1::StepMetrics metrics = Step(step, 1.0);
+    metrics.set_attempt(attempt);
+    return metrics;
+  };
+  desk.journal.AddMissedSteps(desk.id, {of_attempt(1, 1), of_attempt(2, 1), of_attempt(3, 1)});
+  CHECK(desk.journal.Get(desk.id)->last_step().step() == 3);
+  v1::ValidationMetrics validation;
+  validation.set_step(2);
+  desk.journal.AddValidation(desk.id, validation);
+  desk.journal.AddStep(desk.id, of_attempt(3, 2));
+  desk.journal.Flush();
+  std::vector<std::pair<uint32_t, uint32_t>> found;
+  const auto listed = desk.store->ListSteps(desk.id, 0);
+  for (const v1::StepMetrics& step : *listed) found.emplace_back(step.step(), step.attempt());
+  CHECK(found == std::vector<std::pair<uint32_t, uint32_t>>{{1, 1}, {2, 1}, {3, 2}});
+  CHECK(desk.store->ListValidations(desk.id, 0)->size() == 1);
+}
+
 TEST_CASE("texts in another encoding are kept as text, and the job stays readable") {
   Desk desk;
   desk.journal.Log(desk.id, "a/cpu0", "caf\xe9 \xff");

@@ -64,6 +64,10 @@ double SumSample::SharedSeconds(int64_t elements, SumPart part) {
   return reductions_->SharedSeconds(InEvenParts(all_, elements, at_once_), part);
 }
 
+double SumSample::SharedRingSeconds(int64_t elements, SumPart part) {
+  return reductions_->SharedRingSeconds(InEvenParts(all_, elements, at_once_), part);
+}
+
 CollectiveChoice SumSample::Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const {
   return reductions_->Choose(all_, elements, at_once_, algorithm ? algorithm : problem_.forced_all_reduce);
 }
@@ -97,7 +101,7 @@ double GroupSums::Ring::Seconds(double elements, SumPart part) const {
   const auto of_sample = [&](double count) {
     const int64_t whole = std::max<int64_t>(1, std::llround(count));
     return part == SumPart::kWhole ? sample->Seconds(whole, CollectiveAlgorithm::kRing)
-                                   : sample->SharedSeconds(whole, part);
+                                   : sample->SharedRingSeconds(whole, part);
   };
   if (told == members) return of_sample(elements);
   // As many rounds more, with messages of the same size.
@@ -247,8 +251,7 @@ double GroupSums::SecondsOf(int64_t elements, SumPart part) {
   } else if (exact_ != nullptr) {
     entry->second = exact_->SharedSeconds(elements, part);
   } else {
-    entry->second = SharesByHalves(elements) ? HalvedSeconds(elements, part)
-                                             : ring_.Seconds(static_cast<double>(elements), part);
+    entry->second = SharesByHalves(elements) ? HalvedSeconds(elements, part) : RingSecondsOf(elements, part);
   }
   return entry->second;
 }
@@ -265,9 +268,10 @@ bool GroupSums::SharesByHalves(int64_t elements) {
   const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
   if (members() < 3 || (forced && forced != CollectiveAlgorithm::kHalvingDoubling)) return false;
   if (forced) return true;
+  if (shares_outer_ways_ && !IsPowerOfTwo()) return false;  // who crosses a way how often few do not tell
   double ring_seconds = 0, halved_seconds = 0;
   for (const SumPart part : {SumPart::kScattered, SumPart::kGathered}) {
-    ring_seconds += ring_.Seconds(static_cast<double>(elements), part);
+    ring_seconds += RingSecondsOf(elements, part);
     halved_seconds += HalvedSeconds(elements, part);
   }
   return halved_seconds < ring_seconds;

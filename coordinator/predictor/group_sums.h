@@ -25,8 +25,9 @@ class SumSample {
   int members() const { return static_cast<int>(all_.size()); }
   // Over the links, by that algorithm; none: by the one that is chosen, or the problem's forced one.
   double Seconds(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
-  // To scatter or to gather it in even parts (Reductions::SharedSeconds).
+  // To scatter or to gather it in even parts (Reductions::SharedSeconds); and the same around a ring.
   double SharedSeconds(int64_t elements, SumPart part);
+  double SharedRingSeconds(int64_t elements, SumPart part);
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm) const;
   const std::vector<int>& devices() const { return devices_; }
   std::vector<Boundary> Boundaries() const;
@@ -82,6 +83,10 @@ class GroupSums {
   // How they sum it, as they are numbered here: by the algorithm that is the fastest, or the one that is asked for. Along a
   // ring members follow each other by what their links show of the groups that they are in, and by hosts.
   CollectiveChoice Choose(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
+  // To scatter or to gather it around a ring, of members of whom some have to tell.
+  double RingSecondsOf(int64_t elements, SumPart part) const {
+    return ring_.Seconds(static_cast<double>(elements), part);
+  }
   // Whether it is shared by halving and doubling, of members of whom some have to tell.
   bool SharesByHalves(int64_t elements);
   int members() const { return static_cast<int>(devices_.size()); }

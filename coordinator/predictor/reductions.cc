@@ -250,6 +250,24 @@ Reductions::SharedTimes Reductions::HalvedTimes(CollectiveProblem problem, const
   return times;
 }
 
+const Reductions::SharedTimes& Reductions::RingTimesOf(Group& group, const SharedSlice& slice) {
+  const SharedSlice canonical = Canonical(slice);
+  const auto [entry, inserted] =
+      group.shared_seconds.try_emplace({canonical.elements, canonical.shares}, SharedTimes{});
+  if (inserted) {
+    CollectiveProblem& problem = group.problem;
+    problem.elements = canonical.elements;
+    chosen_members_ += problem.members;
+    const GroupShape shape{.order = ChooseSharedRing(problem, canonical.shares).shape.order,
+                           .shares = canonical.shares};
+    entry->second.scatter_seconds = medley::RingSeconds(problem, shape, SumPart::kScattered);
+    CollectiveProblem gathering = problem;
+    gathering.wire_bytes_per_element = kGatheredBytesPerElement;
+    entry->second.gather_seconds = medley::RingSeconds(gathering, shape, SumPart::kGathered);
+  }
+  return entry->second;
+}
+
 double Reductions::SharedSeconds(const SharedSlice& slice, SumPart part) {
   const int members = static_cast<int>(slice.devices.size());
   if (members < 2) return 0;
@@ -259,28 +277,30 @@ double Reductions::SharedSeconds(const SharedSlice& slice, SumPart part) {
     const double all = std::accumulate(slice.shares.begin(), slice.shares.end(), 0.0),
                  least = *std::min_element(slice.shares.begin(), slice.shares.end()) / all;
     const int64_t even = ElementsAsEven(slice.elements, members, least);
-    return group.many != nullptr ? group.many->SecondsOf(even, part) : WholeSeconds(number, even) / 2;
+    if (group.many == nullptr) return WholeSeconds(number, even) / 2;
+    return HostsAreTogether(slice.devices) ? group.many->SecondsOf(even, part)
+                                           : group.many->RingSecondsOf(even, part);
   }
-  const SharedSlice canonical = Canonical(slice);
-  const auto [entry, inserted] =
-      group.shared_seconds.try_emplace({canonical.elements, canonical.shares}, SharedTimes{});
-  if (inserted) {
-    CollectiveProblem& problem = group.problem;
-    problem.elements = canonical.elements;
-    chosen_members_ += members;
-    const GroupShape shape{.order = ChooseSharedRing(problem, canonical.shares).shape.order,
-                           .shares = canonical.shares};
-    entry->second.scatter_seconds = RingSeconds(problem, shape, SumPart::kScattered);
-    CollectiveProblem gathering = problem;
-    gathering.wire_bytes_per_element = kGatheredBytesPerElement;
-    entry->second.gather_seconds = RingSeconds(gathering, shape, SumPart::kGathered);
-  }
-  const SharedTimes* times = &entry->second;
+  const SharedTimes* times = &RingTimesOf(group, slice);
   if (MayHalve(slice.devices.size())) {
     const SharedTimes& halved = HalvedTimesOf(group, slice);
     if (MustHalve(slice.devices.size()) || halved.both() < times->both()) times = &halved;
   }
   return times->Of(part);
+}
+
+double Reductions::SharedRingSeconds(const SharedSlice& slice, SumPart part) {
+  if (slice.devices.size() < 2) return 0;
+  return RingTimesOf(groups_[GroupOf(slice.devices, slice.at_once, slice.on_hosts)], slice).Of(part);
+}
+
+bool Reductions::HostsAreTogether(const std::vector<int>& devices) const {
+  std::set<int> seen;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const int host = HostOf(problem_, devices[i]);
+    if ((i == 0 || HostOf(problem_, devices[i - 1]) != host) && !seen.insert(host).second) return false;
+  }
+  return true;
 }
 
 const Reductions::SharedTimes& Reductions::HalvedTimesOf(Group& group, const SharedSlice& slice) {
@@ -375,9 +395,14 @@ CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
   if (slice.devices.size() > kMostChosenFor) {
     GroupSums sums(samples_, canonical.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
     CollectiveChoice choice = sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
-    if (sums.SharesByHalves(slice.elements)) choice = {CollectiveAlgorithm::kHalvingDoubling, {}, 0};
-    choice.predicted_seconds = sums.SecondsOf(slice.elements, SumPart::kScattered) +
-                               sums.SecondsOf(slice.elements, SumPart::kGathered);
+    const bool together = HostsAreTogether(slice.devices);
+    if (together && sums.SharesByHalves(slice.elements))
+      choice = {CollectiveAlgorithm::kHalvingDoubling, {}, 0};
+    choice.predicted_seconds = 0;
+    for (const SumPart part : {SumPart::kScattered, SumPart::kGathered}) {
+      choice.predicted_seconds +=
+          together ? sums.SecondsOf(slice.elements, part) : sums.RingSecondsOf(slice.elements, part);
+    }
     return Renumbered(std::move(choice), canonical.devices, slice.devices);
   }
   CollectiveProblem problem = ProblemOf(canonical.devices, slice.at_once);

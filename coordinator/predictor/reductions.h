@@ -67,6 +67,8 @@ class Reductions {
   double Seconds(int group, int64_t elements);
   // To scatter or to gather it.
   double SharedSeconds(const SharedSlice& slice, SumPart part);
+  // The same around a ring, of at most kMostChosenFor devices.
+  double SharedRingSeconds(const SharedSlice& slice, SumPart part);
   // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
   // them.
   double ExchangeSeconds(int group, int64_t elements, Dtype dtype);
@@ -134,7 +136,11 @@ class Reductions {
   }
   // By halving and doubling, in the order of the devices that `problem` has.
   static SharedTimes HalvedTimes(CollectiveProblem problem, const SharedSlice& slice);
+  // Whether those of a host follow each other, so that neighbours, who halve first, are beside each other. Looked at where nobody looks at
+  // each pair.
+  bool HostsAreTogether(const std::vector<int>& devices) const;
   double WholeSeconds(int group, int64_t elements);
+  const SharedTimes& RingTimesOf(Group& group, const SharedSlice& slice);
   const SharedTimes& HalvedTimesOf(Group& group, const SharedSlice& slice);
   // What a scatter takes at least, in whatever order and by whatever shares.
   double LeastScatterSeconds(int group, int64_t elements) const;

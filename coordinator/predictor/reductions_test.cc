@@ -561,6 +561,59 @@ TEST_CASE("halving and doubling over many counts what members of a host exchange
   }
 }
 
+TEST_CASE(
+    "how more than are looked at pair by pair share a slice is told by rings and halves as they are run") {
+  constexpr int kDevices = 300;
+  constexpr double kLatencySeconds = 3e-5, kBytesPerSecond = 12.5e9;
+  PlanningProblem problem =
+      Problem(kDevices, [](int, int) { return Link(kLatencySeconds, kBytesPerSecond); });
+  std::vector<int> devices(kDevices);
+  std::iota(devices.begin(), devices.end(), 0);
+  for (const double latencies : {20, 100, 2000}) {
+    CAPTURE(latencies);
+    const auto elements = static_cast<int64_t>(latencies * kLatencySeconds * kBytesPerSecond / 4);
+    const SharedSlice slice{
+        .devices = devices, .shares = std::vector<double>(kDevices, 1), .elements = elements};
+    CollectiveProblem all{.members = kDevices, .elements = elements};
+    for (const int a : devices) {
+      for (const int b : devices) all.links.push_back(a == b ? nullptr : &problem.links.Between(a, b));
+    }
+    const double ring_seconds = RingSeconds(all, {.shares = slice.shares}, SumPart::kScattered),
+                 halved_seconds =
+                     CollectiveSeconds(all, HalvingReduceScatter(kDevices, elements, slice.shares));
+    Reductions reductions(problem);
+    const CollectiveChoice choice = reductions.ChooseShared(slice);
+    CHECK(choice.algorithm == (halved_seconds < ring_seconds ? CollectiveAlgorithm::kHalvingDoubling
+                                                             : CollectiveAlgorithm::kRing));
+    CHECK(reductions.SharedSeconds(slice, SumPart::kScattered) ==
+          Approx(std::min(ring_seconds, halved_seconds)).epsilon(0.25));
+  }
+}
+
+TEST_CASE("of many whose hosts' members are not beside each other a slice goes around a ring") {
+  PlanningProblem problem;
+  std::vector<int> hosts, together, apart;
+  for (int d = 0; d < 320; ++d) {
+    problem.devices.push_back({.name = absl::StrCat("d", d), .processor = d, .host = d % 80});
+    hosts.push_back(d % 80);
+    apart.push_back(d);
+    together.push_back(d / 4 + d % 4 * 80);
+  }
+  problem.links = DeviceLinks(std::vector<int>(320, 0), hosts, 1);
+  problem.links.SetWithinHosts(0, 0, Link(1e-6, 1e11));
+  problem.links.SetBetweenHosts(0, 0, Link(1e-4, 1e10));
+  Reductions reductions(problem);
+  const auto choose = [&](const std::vector<int>& devices) {
+    const SharedSlice slice{.devices = devices, .shares = std::vector<double>(320, 1), .elements = 1 << 16};
+    const CollectiveChoice choice = reductions.ChooseShared(slice);
+    CHECK(choice.predicted_seconds == Approx(reductions.SharedSeconds(slice, SumPart::kScattered) +
+                                             reductions.SharedSeconds(slice, SumPart::kGathered)));
+    return choice.algorithm;
+  };
+  CHECK(choose(together) == CollectiveAlgorithm::kHalvingDoubling);
+  CHECK(choose(apart) == CollectiveAlgorithm::kRing);
+}
+
 TEST_CASE("a group of more than are looked at pair by pair is chosen for by some of them") {
   PlanningProblem problem;
   std::vector<int> hosts, devices;

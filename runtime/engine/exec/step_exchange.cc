@@ -84,6 +84,7 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
   ASSIGN_OR_RETURN(of_gradients.facts,
                    ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
   for (size_t rank = 0; rank < nodes_.size(); ++rank) of_gradients.facts[rank].node = nodes_[rank];
+  RETURN_IF_ERROR(CheckSliceOrders(of_gradients.facts));
   // All ranks know of all units which of them are to exchange by a library, whether or not these then come together.
   for (const std::vector<int>& unit : units_) {
     const GroupWayQuestion of_passes{.use = GroupUse::kPasses,
@@ -124,12 +125,31 @@ Stream StepExchange::StreamOf(Part part, int slice) const {
   return part == Part::kGradient ? Stream::kStore : Stream::kFetch;
 }
 
-// Holders of gradients are numbered in the order of their slices, in which a library takes them.
+absl::Status StepExchange::CheckSliceOrders(absl::Span<const GroupFacts> facts) const {
+  for (const GradientSlice& slice : program_.slices) {
+    if (slice.shares.empty()) continue;
+    for (const Rank holder : slice.holders) {
+      if (const GroupFacts& of = facts[holder.value()]; of.slice_order != kSliceOrder)
+        return absl::FailedPreconditionError(
+            absl::StrCat("rank ", holder.value(), " (", of.device, nodes_.empty() ? "" : " of ",
+                         nodes_.empty() ? "" : nodes_[holder.value()],
+                         ") shares the optimizer's state in another order than this rank: its agent is of "
+                         "another version of "
+                         "Medley; upgrade the older one"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Those that share a slice are numbered in the order of their parts, in which a library takes them.
 int StepExchange::NumberIn(const GroupWayQuestion& question) const {
   const std::vector<int>& members = question.members;
   const auto member =
       static_cast<int>(std::find(members.begin(), members.end(), transport_.rank()) - members.begin());
-  if (question.use == GroupUse::kPasses) return member;
+  bool shares = false;
+  for (size_t i = 0; i < members_.size() && question.use == GroupUse::kGradients; ++i)
+    shares |= !program_.slices[i].shares.empty() && members_[i] == members;
+  if (!shares) return member;
   const std::vector<int> by_slice = MembersBySlice(static_cast<int>(members.size()));
   return static_cast<int>(std::find(by_slice.begin(), by_slice.end(), member) - by_slice.begin());
 }

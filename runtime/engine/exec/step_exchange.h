@@ -127,6 +127,8 @@ class StepExchange {
   // Gives the holders of each slice that are to have one their group.
   absl::Status OpenGroups(const EndMemory& memory, const std::function<void(const std::string&)>& tell,
                           absl::Time deadline);
+  // FailedPrecondition: a holder of a slice that is shared is of a version that has it in another order.
+  absl::Status CheckSliceOrders(absl::Span<const GroupFacts> facts) const;
   int NumberIn(const GroupWayQuestion& question) const;
   // This rank's way with `question`, and its group if that is a library's.
   absl::StatusOr<std::unique_ptr<DeviceGroup>> OpenGroup(GroupWayQuestion question,

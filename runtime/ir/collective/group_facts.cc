@@ -8,10 +8,10 @@ namespace {
 
 constexpr char kVersion = 1;
 constexpr char kHostReaches = 1, kNetworkReaches = 2;
-// Version and flags, then each text with its size before it.
+// Version and flags, then each text with its size before it; the order of slices is the last byte.
 constexpr size_t kHeadBytes = 2, kSizeBytes = 1;
 constexpr size_t kDeviceBytes = 120, kLibraryBytes = 60, kIdentityBytes = 60, kObjectionBytes = 255;
-static_assert(kHeadBytes + 4 * kSizeBytes + kDeviceBytes + kLibraryBytes + kIdentityBytes + kObjectionBytes <=
+static_assert(kHeadBytes + 4 * kSizeBytes + kDeviceBytes + kLibraryBytes + kIdentityBytes + kObjectionBytes <
               kGroupFactsBytes);
 
 void Append(const std::string& text, size_t most, std::string& bytes) {
@@ -40,6 +40,7 @@ std::string EncodeGroupFacts(const GroupFacts& facts) {
   Append(facts.identity, kIdentityBytes, bytes);
   Append(facts.objection, kObjectionBytes, bytes);
   bytes.resize(kGroupFactsBytes);
+  bytes.back() = static_cast<char>(facts.slice_order);
   return bytes;
 }
 
@@ -53,6 +54,7 @@ absl::StatusOr<GroupFacts> DecodeGroupFacts(const std::string& bytes) {
   GroupFacts facts;
   facts.host_reaches = (bytes[1] & kHostReaches) != 0;
   facts.network_reaches = (bytes[1] & kNetworkReaches) != 0;
+  facts.slice_order = static_cast<unsigned char>(bytes.back());
   size_t at = kHeadBytes;
   if (!Take(bytes, kDeviceBytes, at, facts.device) || !Take(bytes, kLibraryBytes, at, facts.library) ||
       !Take(bytes, kIdentityBytes, at, facts.identity) ||

@@ -6,6 +6,9 @@
 
 namespace medley {
 
+// How slices that are shared lie (OwnedSlices): ranks of another number have other ones. 0, which versions before had: by place.
+inline constexpr int kSliceOrder = 1;
+
 // What a rank tells the others of its device, by which all choose alike how gradients are summed.
 struct GroupFacts {
   std::string device;        // for people: DeviceQueue::name()
@@ -14,7 +17,8 @@ struct GroupFacts {
   std::string objection;     // why there is no library; empty: there is one
   bool host_reaches = true;  // as of EndMemory (comm/staging)
   bool network_reaches = false;
-  std::string node;  // by the plan, which all ranks know: it is not told
+  int slice_order = kSliceOrder;  // that of its version
+  std::string node;               // by the plan, which all ranks know: it is not told
   friend bool operator==(const GroupFacts&, const GroupFacts&) = default;
 };
 

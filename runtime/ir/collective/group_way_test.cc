@@ -175,6 +175,10 @@ TEST_CASE("facts travel as they are, with texts cut to their room") {
   facts.objection.resize(255);
   CHECK(*DecodeGroupFacts(bytes) == facts);
   CHECK(*DecodeGroupFacts(EncodeGroupFacts(Cpu())) == Cpu());
+  std::string of_before = bytes;  // which had nothing there
+  of_before.back() = 0;
+  CHECK(DecodeGroupFacts(of_before)->slice_order == 0);
+  CHECK(DecodeGroupFacts(of_before)->device == facts.device);
 
   CHECK(absl::IsInvalidArgument(DecodeGroupFacts(bytes.substr(1)).status()));
   for (const auto& [at, value] : {std::pair(0, '\2'), std::pair(1, '\4'), std::pair(2, '\xff')}) {

@@ -12,9 +12,8 @@ struct Ring {
   std::vector<ElementRange> slices;  // by place in the ring
 };
 
-Ring RingOf(int members, int64_t elements, const GroupShape& shape) {
+Ring RingOf(int members, const GroupShape& shape, const std::vector<ElementRange>& by_member) {
   Ring ring{OrderOf(shape, members), {}};
-  const std::vector<ElementRange> by_member = OwnedSlices(elements, members, shape.shares);
   for (const int member : ring.order) ring.slices.push_back(by_member[member]);
   return ring;
 }
@@ -23,7 +22,7 @@ Ring RingOf(int members, int64_t elements, const GroupShape& shape) {
 
 CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupShape& shape,
                                      std::optional<int> only) {
-  const Ring ring = RingOf(members, elements, shape);
+  const Ring ring = RingOf(members, shape, OwnedSlices(elements, members, shape.shares));
   ScheduleBuilder builder(members, elements, only);
   AddRingReduceScatter(builder, ring.order, ring.slices, /*first_round=*/0);
   return std::move(builder).Finish();
@@ -31,7 +30,7 @@ CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupS
 
 CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape,
                                  std::optional<int> only) {
-  const Ring ring = RingOf(members, elements, shape);
+  const Ring ring = RingOf(members, shape, OwnedSlices(elements, members, shape.shares));
   ScheduleBuilder builder(members, elements, only);
   AddRingAllGather(builder, ring.order, ring.slices, /*first_round=*/0);
   return std::move(builder).Finish();
@@ -39,7 +38,7 @@ CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape
 
 CollectiveSchedule RingAllReduceSchedule(int members, int64_t elements, const GroupShape& shape,
                                          std::optional<int> only) {
-  const Ring ring = RingOf(members, elements, shape);
+  const Ring ring = RingOf(members, shape, SlicesOf(elements, members, shape.shares));
   ScheduleBuilder builder(members, elements, only);
   AddRingReduceScatter(builder, ring.order, ring.slices, /*first_round=*/0);
   AddRingAllGather(builder, ring.order, ring.slices, /*first_round=*/members - 1);

@@ -16,7 +16,7 @@ CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupS
 CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape,
                                  std::optional<int> only = {});
 
-// The one, then the other. 2 (n - 1) rounds; with even slices each member sends 2 (n - 1) / n of the vector.
+// As the one, then the other, but with slices in the order of the members (SlicesOf), for nobody keeps one. 2 (n - 1) rounds; with even slices each member sends 2 (n - 1) / n of the vector.
 CollectiveSchedule RingAllReduceSchedule(int members, int64_t elements, const GroupShape& shape,
                                          std::optional<int> only = {});
 

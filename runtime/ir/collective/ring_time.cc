@@ -10,7 +10,9 @@ double RingSeconds(const CollectiveProblem& problem, const GroupShape& shape, Su
   const int n = problem.members;
   if (n < 2) return 0;
   const std::vector<int> order = OrderOf(shape, n);
-  const std::vector<ElementRange> by_member = OwnedSlices(problem.elements, n, shape.shares);
+  const std::vector<ElementRange> by_member = part == SumPart::kWhole
+                                                  ? SlicesOf(problem.elements, n, shape.shares)
+                                                  : OwnedSlices(problem.elements, n, shape.shares);
   std::vector<int> place_of(n);
   std::vector<int64_t> sizes(n);  // by place, as are all that follow
   for (int place = 0; place < n; ++place) {

@@ -118,21 +118,36 @@ TEST_CASE("a reduce-scatter leaves each member its slice, and an all-gather spre
   }
 }
 
-TEST_CASE("a reduce-scatter and an all-gather of unlike shares are the ring's all-reduce to the bit",
+TEST_CASE("a ring sums a slice from its owner's successor on, all of it or scattered and gathered",
           "[property]") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Random random(seed);
     const int members = 1 + RandomBelow(random, 16);
     const int64_t elements = RandomBelow(random, 3000);
     const GroupShape shape = RandomShape(random, members);
-    CAPTURE(seed, members, elements);
+    const std::vector<int> order = OrderOf(shape, members);
     Vectors values;
     for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
-    Vectors want = values;
-    REQUIRE(RunSerially(RingAllReduceSchedule(members, elements, shape), WireType::kF32, want).ok());
-    REQUIRE(RunSerially(RingReduceScatter(members, elements, shape), WireType::kF32, values).ok());
-    REQUIRE(RunSerially(RingAllGather(members, elements, shape), WireType::kF32, values).ok());
-    for (int i = 0; i < members; ++i) REQUIRE(SameBits(values[i], want[i]));
+    for (const bool whole : {true, false}) {
+      CAPTURE(seed, members, elements, whole);
+      const std::vector<ElementRange> slices =
+          (whole ? SlicesOf : OwnedSlices)(elements, members, shape.shares);
+      std::vector<float> want(elements);
+      for (int place = 0; place < members; ++place) {
+        for (int64_t k = slices[order[place]].begin; k < slices[order[place]].end; ++k) {
+          want[k] = values[order[(place + 1) % members]][k];
+          for (int i = 2; i <= members; ++i) want[k] += values[order[(place + i) % members]][k];
+        }
+      }
+      Vectors sums = values;
+      if (whole) {
+        REQUIRE(RunSerially(RingAllReduceSchedule(members, elements, shape), WireType::kF32, sums).ok());
+      } else {
+        REQUIRE(RunSerially(RingReduceScatter(members, elements, shape), WireType::kF32, sums).ok());
+        REQUIRE(RunSerially(RingAllGather(members, elements, shape), WireType::kF32, sums).ok());
+      }
+      for (const std::vector<float>& sum : sums) REQUIRE(SameBits(sum, want));
+    }
   }
 }
 
@@ -209,26 +224,6 @@ TEST_CASE(
   CHECK(sent_by(five, 0) == Sent{{2, 200}, {3, 100}, {1, 100}});
   CHECK(MembersBySlice(5) == std::vector<int>{0, 1, 3, 2, 4});
   CHECK(OwnedSlices(80, 4, {1, 2, 3, 4}) == std::vector<ElementRange>{{0, 8}, {32, 48}, {8, 32}, {48, 80}});
-}
-
-TEST_CASE("a ring sums a slice from its owner's successor on") {
-  const int members = 5;
-  const int64_t elements = 23;
-  const std::vector<int> order = {3, 0, 4, 1, 2};
-  Random random(1);
-  Vectors values;
-  for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
-  std::vector<float> want(elements);
-  const std::vector<ElementRange> owned = OwnedSlices(elements, members, {});
-  for (int place = 0; place < members; ++place) {
-    for (int64_t k = owned[order[place]].begin; k < owned[order[place]].end; ++k) {
-      want[k] = values[order[(place + 1) % members]][k];
-      for (int i = 2; i <= members; ++i) want[k] += values[order[(place + i) % members]][k];
-    }
-  }
-  REQUIRE(
-      RunSerially(RingAllReduceSchedule(members, elements, {order, {}, {}}), WireType::kF32, values).ok());
-  for (const std::vector<float>& sum : values) CHECK(SameBits(sum, want));
 }
 
 TEST_CASE("groups exchange 2 (g - 1) / g vectors with the others, whatever their members", "[property]") {
