@@ -143,6 +143,46 @@ v1::WorkerEvent TimesOf(const FakeWorker& worker, uint32_t step, double factor) 
   return event;
 }
 
+uint32_t SequencesOf(const v1::Plan& plan, const std::string& device) {
+  uint32_t sequences = 0;
+  for (const v1::Route& route : plan.routes()) {
+    if (plan.units(static_cast<int>(route.units(0))).devices(0) == device)
+      sequences += route.micro_batches() * route.micro_batch_sequences();
+  }
+  return sequences;
+}
+
+// Twenty steps in each attempt, and a checkpoint: `slow` takes three times as long as its profile says in all of them. The first
+// attempt has its checkpoint once the coordinator has learnt that.
+FakeAgents::Training Trains(OrchestratorSite& site, const std::string& slow) {
+  return [&site, slow](FakeWorker& worker) -> absl::Status {
+    const v1::TrainTask& task = worker.request().train();
+    const bool is_slow = task.plan().units(static_cast<int>(task.rank())).devices(0) == slow;
+    const bool first = task.job_attempt() == 1;
+    const uint32_t from = first ? 1 : 21;
+    for (uint32_t step = from; step < from + 20; ++step) {
+      // As slow in the second attempt as in the first: its plan knows.
+      worker.Say(TimesOf(worker, step, is_slow ? 3 : 1));
+      if (task.rank() == 0) worker.Say(StepOf(step, 3.0, first ? 50 : 30));
+    }
+    if (task.rank() != 0) return absl::OkStatus();
+    const auto is_learnt = [](const std::string& line) {
+      return absl::StrContains(line, "times as long as");
+    };
+    while (first && std::ranges::none_of(site.Log(task.job_id()), is_learnt)) std::this_thread::yield();
+    worker.Say(CheckpointAt(from + 19, absl::StrCat("/nowhere/checkpoints/", from + 19)));
+    worker.AwaitEnd();
+    return worker.asked_to_finish() ? worker.FinishedAt(from + 20) : absl::OkStatus();
+  };
+}
+
+v1::JobSpec JobOfOneStage(uint32_t sequences) {
+  v1::JobSpec spec = SavingJob("follows");
+  spec.mutable_batch()->set_sequences(sequences);
+  spec.mutable_constraints()->set_max_stages(1);
+  return spec;
+}
+
 TEST_CASE("a job whose device became slow gives it less at the next checkpoint, and then stays as it is") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 1, 1, "steady"));
@@ -152,43 +192,37 @@ TEST_CASE("a job whose device became slow gives it less at the next checkpoint, 
         MadeUpProfile(worker.request().profile(), worker.agent_address() == "a:1" ? "steady" : "slowing"));
     return absl::OkStatus();
   });
-  const auto sequences_of = [](const v1::Plan& plan, const std::string& device) {
-    uint32_t sequences = 0;
-    for (const v1::Route& route : plan.routes()) {
-      if (plan.units(static_cast<int>(route.units(0))).devices(0) == device)
-        sequences += route.micro_batches() * route.micro_batch_sequences();
-    }
-    return sequences;
-  };
-  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
-    const v1::TrainTask& task = worker.request().train();
-    const bool slows = task.plan().units(static_cast<int>(task.rank())).devices(0) == "b/cpu0";
-    const bool first = task.job_attempt() == 1;
-    const uint32_t from = first ? 1 : 21;
-    for (uint32_t step = from; step < from + 20; ++step) {
-      // As slow in the second attempt as in the first: its plan knows.
-      worker.Say(TimesOf(worker, step, slows ? 3 : 1));
-      if (task.rank() == 0) worker.Say(StepOf(step, 3.0, first ? 50 : 30));
-    }
-    if (task.rank() != 0) return absl::OkStatus();
-    worker.Say(CheckpointAt(from + 19, absl::StrCat("/nowhere/checkpoints/", from + 19)));
-    worker.AwaitEnd();
-    return worker.asked_to_finish() ? worker.FinishedAt(from + 20) : absl::OkStatus();
-  });
-  v1::JobSpec spec = SavingJob("follows");
-  spec.mutable_batch()->set_sequences(16);
-  spec.mutable_constraints()->set_max_stages(1);
-  const std::string id = site.Submit(spec);
+  site.agents.SetTraining(Trains(site, "b/cpu0"));
+  const std::string id = site.Submit(JobOfOneStage(16));
   const v1::Job before = site.AwaitJob(id, [](const v1::Job& j) { return j.last_step().step() > 0; });
-  CHECK(sequences_of(before.plan().plan(), "b/cpu0") == 8);
+  CHECK(SequencesOf(before.plan().plan(), "b/cpu0") == 8);
   const v1::Job after = site.AwaitJob(id, [](const v1::Job& j) {
     return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING && j.checkpoint_step() == 40;
   });
-  CHECK(sequences_of(after.plan().plan(), "b/cpu0") < 6);
+  CHECK(SequencesOf(after.plan().plan(), "b/cpu0") < 6);
   CHECK(after.restarts() == 0);
   CHECK(std::ranges::any_of(site.Log(id), [](const std::string& line) {
     return absl::StrContains(line, "planned anew: a step takes 50 s now") &&
            absl::StrContains(line, "over as many steps as were made so, 20");
+  }));
+  REQUIRE(site.Cancel(id).ok());
+}
+
+TEST_CASE(
+    "a device that became slow among its kind gets less at the next checkpoint, and the others of it more") {
+  OrchestratorSite site;
+  for (const char* node : {"a", "b", "c", "d"}) site.Register(FakeNode(node));
+  site.agents.SetTraining(Trains(site, "c/cpu0"));
+  const std::string id = site.Submit(JobOfOneStage(32));
+  const v1::Job before = site.AwaitJob(id, [](const v1::Job& j) { return j.last_step().step() > 0; });
+  for (const char* device : {"a/cpu0", "c/cpu0"}) CHECK(SequencesOf(before.plan().plan(), device) == 8);
+  const v1::Job after = site.AwaitJob(id, [](const v1::Job& j) {
+    return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING && j.checkpoint_step() == 40;
+  });
+  CHECK(SequencesOf(after.plan().plan(), "c/cpu0") < 6);
+  CHECK(SequencesOf(after.plan().plan(), "a/cpu0") > 8);
+  CHECK(std::ranges::any_of(site.Log(id), [](const std::string& line) {
+    return absl::StrContains(line, "c/cpu0 takes ") && absl::StrContains(line, "as long as the others of");
   }));
   REQUIRE(site.Cancel(id).ok());
 }

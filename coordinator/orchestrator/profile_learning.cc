@@ -20,6 +20,11 @@ constexpr size_t kMostSteps = 15;
 constexpr double kWorthCorrecting = 0.02, kWorthTellingAgain = 0.01;
 // Beyond this something else was measured: a process that was stopped, a debugger.
 constexpr double kMostFactor = 5;
+// Among so many of a kind the middle one is as the kind is; and what is so far from it, over so many steps, is apart from its kind.
+constexpr size_t kFewestOfKind = 3, kFewestStepsApart = 8;
+constexpr double kApart = 1.1;
+// What it takes is told in such steps, and again when it is another by so much: more than a step, not to be told back and forth.
+constexpr double kPaceStep = 0.05, kWorthTellingPace = 0.07;
 // A copy is predicted by its rate alone. Of a shorter one much is its beginning, which tells nothing of the rate, and the
 // rate is that of all models on the kind.
 constexpr double kLeastCopySeconds = 1e-3;
@@ -49,6 +54,30 @@ std::optional<TimeClass> TimesOf(const v1::TraceInstruction& instruction) {
   if (found == by_name.end()) found = by_name.find(name.substr(0, name.find(' ')));
   if (found == by_name.end()) return std::nullopt;
   return found->second;
+}
+
+void Remember(double ratio, std::vector<double>& ratios) {
+  ratios.push_back(ratio);
+  if (ratios.size() > kMostSteps) ratios.erase(ratios.begin());
+}
+
+// What ratios show: the middle one, and how far two thirds of them are from it at most, as a part of it.
+struct Middle {
+  double ratio = 1, spread = 0;
+};
+Middle MiddleOf(std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  const double median = ratios[ratios.size() / 2];
+  std::vector<double> distances;
+  for (const double ratio : ratios) distances.push_back(std::abs(ratio - median));
+  std::sort(distances.begin(), distances.end());
+  return {median, distances[distances.size() * 2 / 3] / median};
+}
+
+// What was believed before counts like some steps, so that a minute in which the machine was slow is not
+// taken for the truth.
+double Believed(double ratio, size_t steps) {
+  return std::pow(ratio, static_cast<double>(steps) / (static_cast<double>(steps) + kStepsOfBelief));
 }
 
 bool AreCopies(TimeClass times) { return times == TimeClass::kFetches || times == TimeClass::kStores; }
@@ -107,6 +136,12 @@ ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, co
       subjects = entry->second;
     }
     std::erase_if(subjects, [&](const auto& of) { return !AreAsProfiled(planned, *unit->second, of.first); });
+    const auto passes = subjects.find(TimeClass::kPasses);
+    if (beside == planned.slowdowns.end() && passes != subjects.end()) {
+      const auto pace = planned.paces.find(used.name);
+      const double factor = pace == planned.paces.end() ? 1 : pace->second;
+      paces_[used.name] = {subjects_[passes->second].lesson, factor, factor, {}};
+    }
     subjects_of_device_[used.name] = std::move(subjects);
   }
 }
@@ -135,9 +170,10 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
     double predicted = 0, measured = 0;
   };
   std::map<size_t, Sum> sums;
+  const std::set<std::string> apart = AddPaces(trace);
   for (const v1::TraceLane& lane : trace.lanes()) {
     const auto device = subjects_of_device_.find(lane.device());
-    if (device == subjects_of_device_.end()) continue;
+    if (device == subjects_of_device_.end() || apart.contains(lane.device())) continue;
     for (const v1::TraceInstruction& instruction : lane.instructions()) {
       const std::optional<TimeClass> times = TimesOf(instruction);
       if (!times) continue;
@@ -154,30 +190,71 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
   for (const auto& [index, sum] : sums) {
     if (sum.predicted <= 0 || sum.measured <= 0) continue;
     Subject& subject = subjects_[index];
-    subject.ratios.push_back(sum.measured / sum.predicted);
-    if (subject.ratios.size() > kMostSteps) subject.ratios.erase(subject.ratios.begin());
+    Remember(sum.measured / sum.predicted, subject.ratios);
     std::optional<Lesson> lesson = LessonOf(subject);
     if (!lesson) continue;
-    lesson->correction.job_id = job_id_;
-    lesson->correction.at_seconds = now_seconds;
     lessons.push_back(*std::move(lesson));
+  }
+  for (auto& [device, pace] : paces_) {
+    if (std::optional<Lesson> lesson = LessonOf(device, pace)) lessons.push_back(*std::move(lesson));
+  }
+  for (Lesson& lesson : lessons) {
+    lesson.correction.job_id = job_id_;
+    lesson.correction.at_seconds = now_seconds;
   }
   return lessons;
 }
 
+std::set<std::string> ProfileLearner::AddPaces(const v1::Trace& trace) {
+  std::map<std::string, std::map<std::string, double>> of_kinds;  // by device, over what was predicted
+  for (const v1::TraceLane& lane : trace.lanes()) {
+    const auto pace = paces_.find(lane.device());
+    if (pace == paces_.end()) continue;
+    double predicted = 0, measured = 0;
+    for (const v1::TraceInstruction& instruction : lane.instructions()) {
+      if (TimesOf(instruction) != TimeClass::kPasses) continue;
+      predicted += instruction.predicted_end_seconds() - instruction.predicted_start_seconds();
+      measured += instruction.measured_end_seconds() - instruction.measured_start_seconds();
+    }
+    if (predicted > 0 && measured > 0)
+      of_kinds[pace->second.lesson.device_kind][lane.device()] = measured / predicted;
+  }
+  std::set<std::string> apart;
+  for (const auto& [kind, ratios] : of_kinds) {
+    if (ratios.size() < kFewestOfKind) continue;
+    std::vector<double> sorted;
+    for (const auto& [device, ratio] : ratios) sorted.push_back(ratio);
+    std::sort(sorted.begin(), sorted.end());
+    const double middle = sorted[(sorted.size() - 1) / 2];
+    for (const auto& [device, ratio] : ratios) {
+      Remember(ratio / middle, paces_.at(device).ratios);
+      if (ratio > kApart * middle || ratio < middle / kApart) apart.insert(device);
+    }
+  }
+  return apart;
+}
+
+std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(const std::string& device, Pace& pace) const {
+  if (pace.ratios.size() < kFewestStepsApart) return std::nullopt;
+  const auto [ratio, spread] = MiddleOf(pace.ratios);
+  const double shown = pace.planned_factor * Believed(ratio, pace.ratios.size());
+  if (shown > kMostFactor || shown < 1 / kMostFactor) return std::nullopt;
+  if (std::abs(shown / pace.told_factor - 1) <= std::max(spread, kWorthTellingPace)) return std::nullopt;
+  double factor = std::round(shown / kPaceStep) * kPaceStep;
+  if (factor < kApart - kPaceStep / 2 && factor > 1 / kApart) factor = 1;
+  if (factor == pace.told_factor) return std::nullopt;
+  pace.told_factor = factor;
+  Lesson lesson = pace.lesson;
+  lesson.device = device;
+  lesson.correction.factor = factor;
+  lesson.correction.steps = static_cast<int>(pace.ratios.size());
+  return lesson;
+}
+
 std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(Subject& subject) const {
   if (subject.ratios.size() < kFewestSteps) return std::nullopt;
-  std::vector<double> sorted = subject.ratios;
-  std::sort(sorted.begin(), sorted.end());
-  const double median = sorted[sorted.size() / 2];
-  std::vector<double> distances;
-  for (const double ratio : sorted) distances.push_back(std::abs(ratio - median));
-  std::sort(distances.begin(), distances.end());
-  const double spread = distances[distances.size() * 2 / 3] / median;
-  // What was believed before counts like some steps, so that a minute in which the machine was slow is not
-  // taken for the truth.
-  const double steps = static_cast<double>(subject.ratios.size());
-  const double shown = std::pow(median, steps / (steps + kStepsOfBelief));
+  const auto [ratio, spread] = MiddleOf(subject.ratios);
+  const double shown = Believed(ratio, subject.ratios.size());
   double factor = std::max(subject.planned_factor * shown, subject.least_factor);
   if (factor > kMostFactor || factor < 1 / kMostFactor) return std::nullopt;
   const bool told = subject.told_factor > 0;
@@ -197,10 +274,12 @@ std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner,
   std::vector<std::string> said;
   const double now_seconds = UnixSecondsNow();
   for (const ProfileLearner::Lesson& lesson : learner.Add(trace, now_seconds)) {
-    const std::string about = lesson.host.empty()
-                                  ? lesson.device_kind
-                                  : absl::StrCat(lesson.device_kind, " beside the others of its host");
-    const v1::ProfileCorrection correction = EncodeCorrection(lesson.times, lesson.correction);
+    const std::string about =
+        !lesson.device.empty()
+            ? absl::StrCat(lesson.device, " among the others of ", lesson.device_kind)
+            : absl::StrCat(lesson.device_kind, lesson.host.empty() ? "" : " beside the others of its host");
+    v1::ProfileCorrection correction = EncodeCorrection(lesson.times, lesson.correction);
+    correction.set_device(lesson.device);
     const absl::StatusOr<bool> put =
         lesson.host.empty()
             ? store.PutCorrection(lesson.device_kind, lesson.shape, lesson.measured_at_seconds, correction)
@@ -208,6 +287,11 @@ std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner,
                                           lesson.measured_at_seconds, correction);
     if (!put.ok()) {
       said.push_back(absl::StrCat("what was learnt about ", about, " is not kept: ", put.status().message()));
+    } else if (*put && !lesson.device.empty()) {
+      said.push_back(absl::StrFormat(
+          "%s takes %.2f times as long as the others of %s, over %d traced steps: plans to "
+          "come are made with that",
+          lesson.device, lesson.correction.factor, lesson.device_kind, lesson.correction.steps));
     } else if (*put) {
       said.push_back(absl::StrFormat(
           "%s of %s take %.2f times as long as was measured, over %d traced steps: plans to come are "

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <random>
 #include <set>
 
@@ -371,6 +372,105 @@ TEST_CASE("a factor is found through noise and the odd step that was disturbed",
       told = lesson.correction.factor;
   }
   CHECK(told == Approx(std::pow(factor, 15.0 / 19)).epsilon(0.03));
+}
+
+// Beside Planned()'s, two more of the fast kind.
+PlannedJob PlannedWithFour() {
+  PlannedJob planned = Planned();
+  for (const char* device : {"d/cpu0", "e/cpu0"}) {
+    planned.report.explanation.devices.push_back({.name = device, .kind = "fast", .used = true});
+    planned.plan.units.push_back({.devices = {device}});
+    planned.alone_on_host.insert(device);
+  }
+  return planned;
+}
+
+TEST_CASE("a device that is slow among its kind is told apart, and teaches nothing about the kind") {
+  ProfileLearner learner("gpt-1", PlannedWithFour(), "tiny");
+  std::map<std::string, double> told;
+  for (int step = 0; step < 15; ++step) {
+    for (const auto& lesson :
+         learner.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1.01}, {"d/cpu0", 1.6}, {"e/cpu0", 0.99}}), 1)) {
+      CHECK(lesson.times == TimeClass::kPasses);
+      CHECK(lesson.device_kind == "fast");
+      CHECK(lesson.shape == "tiny");
+      CHECK(lesson.measured_at_seconds == 7);
+      told[lesson.device] = lesson.correction.factor;
+    }
+  }
+  REQUIRE(told.size() == 1);
+  CHECK(told.at("d/cpu0") == Approx(std::pow(1.6, 15.0 / 19)).margin(0.1));
+}
+
+TEST_CASE("all of a kind that are slower are none that is slow among them, nor is one of two") {
+  ProfileLearner all("gpt-1", PlannedWithFour(), "tiny"), two("gpt-1", Planned(), "tiny");
+  for (int step = 0; step < 15; ++step) {
+    for (const auto& lesson :
+         all.Add(Step({{"a/cpu0", 1.6}, {"c/cpu0", 1.59}, {"d/cpu0", 1.61}, {"e/cpu0", 1.6}}), 1))
+      CHECK(lesson.device.empty());
+    for (const auto& lesson : two.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1.6}}), 1))
+      CHECK(lesson.device.empty());
+  }
+}
+
+TEST_CASE(
+    "a device that was planned to be slow among its kind, and is not any more, is soon planned as the "
+    "others") {
+  PlannedJob planned = PlannedWithFour();
+  planned.paces["d/cpu0"] = 1.5;
+  ProfileLearner same("gpt-1", planned, "tiny");
+  for (int step = 0; step < 15; ++step)
+    CHECK(same.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1}, {"d/cpu0", 1}, {"e/cpu0", 1}}), 1).empty());
+  // What was believed counts like some steps, so one attempt leaves a little of it.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    ProfileLearner mended("gpt-1", planned, "tiny");
+    const double planned_pace = planned.paces.at("d/cpu0");
+    for (int step = 0; step < 15; ++step) {
+      for (const auto& lesson :
+           mended.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1}, {"d/cpu0", 1 / planned_pace}, {"e/cpu0", 1}}), 1))
+        planned.paces["d/cpu0"] = lesson.correction.factor;
+    }
+    CHECK(planned.paces.at("d/cpu0") < planned_pace);
+  }
+  CHECK(planned.paces.at("d/cpu0") == 1);
+}
+
+TEST_CASE("devices that are slow now and then are not told to be so back and forth") {
+  std::mt19937_64 random(3);
+  ProfileLearner learner("gpt-1", PlannedWithFour(), "tiny");
+  int lessons = 0;
+  for (int step = 0; step < 200; ++step) {
+    std::map<std::string, double> times;
+    for (const char* device : {"a/cpu0", "c/cpu0", "d/cpu0", "e/cpu0"})
+      times[device] = random() % 7 == 0 ? 2 : 1;
+    for (const auto& lesson : learner.Add(Step(times), 1)) lessons += lesson.device.empty() ? 0 : 1;
+  }
+  CHECK(lessons == 0);
+}
+
+TEST_CASE("what a device takes among its kind is kept, and said in words") {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<Store> store = OpenStore(directory);
+  v1::DeviceProfile profile;
+  profile.set_device_kind("fast");
+  profile.set_shape("tiny");
+  profile.set_measured_at_seconds(7);
+  profile.add_times()->set_micro_batch_sequences(1);
+  REQUIRE(store->PutProfile(profile).ok());
+  ProfileLearner learner("gpt-1", PlannedWithFour(), "tiny");
+  std::vector<std::string> said;
+  for (int step = 0; step < 8; ++step) {
+    for (std::string& line : NoteMeasuredStep(
+             *store, learner, Step({{"a/cpu0", 1}, {"c/cpu0", 1}, {"d/cpu0", 2}, {"e/cpu0", 1}})))
+      said.push_back(std::move(line));
+  }
+  REQUIRE(said.size() == 1);
+  CHECK_THAT(said[0],
+             Catch::StartsWith("d/cpu0 takes 1.60 times as long as the others of fast, over 8 traced steps"));
+  const v1::DeviceProfile now = store->ListProfiles()->at(0);
+  REQUIRE(now.devices_size() == 1);
+  CHECK(now.devices(0).device() == "d/cpu0");
+  CHECK_FALSE(now.has_correction());
 }
 
 TEST_CASE("what a step taught is in the store, unless the profile is another by now") {

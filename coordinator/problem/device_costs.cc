@@ -18,9 +18,9 @@ constexpr double kLeastSlowdown = 1.02;
 
 // The gradient of an embedding's weights is all that its backward does; the head puts nothing off.
 BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int sequence,
-                   const ProfileCorrections& corrections) {
-  const double factor = FactorOf(corrections, TimeClass::kPasses),
-               of_recomputations = FactorOf(corrections, TimeClass::kRecomputations);
+                   const ProfileCorrections& corrections, double pace) {
+  const double factor = pace * FactorOf(corrections, TimeClass::kPasses),
+               of_recomputations = pace * FactorOf(corrections, TimeClass::kRecomputations);
   const auto& [embedding, layer, head] = times.blocks;
   double layer_weights_seconds = layer.weight_gradient_seconds;
   if (layer_weights_seconds <= 0) {
@@ -37,10 +37,10 @@ BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int seq
           {factor * head.forward_seconds, factor * head.backward_seconds, 0}};
 }
 
-// What was measured of a kind for the shape of `spec`, of a device with so much memory; none if a size is
-// missing.
+// What was measured of a kind for the shape of `spec`, of a device with so much memory that takes `pace` times as long; none if a
+// size is missing.
 std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::vector<int>& sizes,
-                                      const TrainingSpec& spec, const Cluster& cluster) {
+                                      const TrainingSpec& spec, const Cluster& cluster, double pace) {
   const std::string shape = ShapeKey(spec);
   ShareCost cost;
   for (const int size : sizes) {
@@ -48,13 +48,13 @@ std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::ve
     const DeviceProfile* const newest = FindProfile(cluster, device.kind, shape, size, &times);
     if (newest == nullptr) return std::nullopt;
     if (times->workspace > Bytes{0}) cost.room.workspace_by_size.push_back({size, times->workspace});
-    cost.times.push_back(TimesOf(*times, spec.shape.model, spec.shape.sequence, newest->corrections));
+    cost.times.push_back(TimesOf(*times, spec.shape.model, spec.shape.sequence, newest->corrections, pace));
   }
   const DeviceProfile& profile = *FindProfile(cluster, device.kind, shape, 0, nullptr);
   cost.update_seconds_per_parameter =
-      FactorOf(profile.corrections, TimeClass::kUpdates) * profile.update_seconds_per_parameter;
+      pace * FactorOf(profile.corrections, TimeClass::kUpdates) * profile.update_seconds_per_parameter;
   cost.norm_seconds_per_parameter =
-      FactorOf(profile.corrections, TimeClass::kNorms) * profile.norm_seconds_per_parameter;
+      pace * FactorOf(profile.corrections, TimeClass::kNorms) * profile.norm_seconds_per_parameter;
   cost.room.memory = device.description.memory_limit;
   cost.room.largest_buffer = device.description.largest_buffer;
   cost.room.workspace = profile.workspace;
@@ -75,9 +75,19 @@ void SetMemory(const std::string& kind, const Cluster& cluster, DeviceCost& cost
 
 }  // namespace
 
+double PaceOf(const std::string& device, const std::string& kind, const std::string& shape,
+              const Cluster& cluster) {
+  const DeviceProfile* const profile = FindProfile(cluster, kind, shape, 0, nullptr);
+  if (profile == nullptr) return 1;
+  const auto known = profile->devices.find(device);
+  return known == profile->devices.end() ? 1 : known->second.factor;
+}
+
 void AddShare(const AllowedDevice& device, const ModelShare& share, const std::vector<int>& sizes,
               const TrainingSpec& spec, const Cluster& cluster, DeviceCost& cost) {
-  std::optional<ShareCost> measured = MeasuredCost(*device.device, sizes, WithShare(spec, share), cluster);
+  std::optional<ShareCost> measured =
+      MeasuredCost(*device.device, sizes, WithShare(spec, share), cluster,
+                   PaceOf(device.name, device.device->kind, ShapeKey(spec), cluster));
   if (!measured) return;
   // What was measured is a head by itself, which makes its logits once: three products. One that is shared makes them
   // again, for their gradients need the sum over the logits of all ranks.
@@ -97,7 +107,8 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   cost.room.memory = device.device->description.memory_limit;
   cost.room.largest_buffer = device.device->description.largest_buffer;
   cost.activations = TypeOf(device.device->computes.For(spec.precision));
-  if (std::optional<ShareCost> whole = MeasuredCost(*device.device, sizes, spec, cluster)) {
+  const double pace = PaceOf(device.name, device.device->kind, ShapeKey(spec), cluster);
+  if (std::optional<ShareCost> whole = MeasuredCost(*device.device, sizes, spec, cluster, pace)) {
     cost.room = whole->room;
     cost.times = std::move(whole->times);
     cost.update_seconds_per_parameter = whole->update_seconds_per_parameter;

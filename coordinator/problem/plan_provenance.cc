@@ -61,6 +61,10 @@ ProfileUse UseOf(const DeviceProfile& profile, const std::vector<TimesUse>& time
     if (!times.doubt.empty()) use.doubts.push_back(times.doubt);
   }
   use.correction = DescribeCorrections(times_used, profile.device_kind);
+  for (const auto& [device, pace] : profile.devices)
+    absl::StrAppendFormat(&use.correction, "%s%s x %.2f by job %s over %s",
+                          use.correction.empty() ? "" : ", ", device, pace.factor, pace.job_id,
+                          Counted(pace.steps, "step"));
   return use;
 }
 

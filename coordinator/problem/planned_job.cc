@@ -15,6 +15,7 @@
 #include "coordinator/problem/alike_hosts.h"
 #include "coordinator/problem/changes_to_fit.h"
 #include "coordinator/problem/cluster_links.h"
+#include "coordinator/problem/device_costs.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/plan/check_plan.h"
@@ -197,6 +198,10 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   planned.times_used = TimesUsed(training, cluster);
   planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
   planned.alone_on_host = AloneOnHost(problem, planned.plan);
+  for (const Explanation::Device& device : report.explanation.devices) {
+    const double pace = PaceOf(device.name, device.kind, ShapeKey(training), cluster);
+    if (device.used && pace != 1) planned.paces.emplace(device.name, pace);
+  }
   return planned;
 }
 

@@ -49,6 +49,7 @@ struct PlannedJob {
   std::vector<TimesUse> times_used;  // of all kinds of the cluster
   // By device, of those in use beside another in use on a host like which some were measured.
   std::map<std::string, PlannedSlowdown> slowdowns;
+  std::map<std::string, double> paces;  // PaceOf those in use that is not 1
   std::set<std::string> alone_on_host;  // devices in use of whose host no other is in use
 };
 

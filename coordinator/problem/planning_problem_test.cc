@@ -222,6 +222,24 @@ TEST_CASE("what running jobs taught multiplies a profile's times, each class by 
   CHECK(device.store_bytes_per_second == Approx(2e10));
 }
 
+TEST_CASE(
+    "a device that is slow among its kind takes that much longer, beside what was taught about all of them") {
+  Cluster cluster = ThreeNodes();
+  DeviceProfile& slow = cluster.profiles[1];
+  slow.norm_seconds_per_parameter = 1e-9;
+  slow.corrections[TimeClass::kPasses] = {.factor = 0.5};
+  slow.devices["c/cpu0"] = {.factor = 1.5};
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.ok());
+  const DeviceCost &fast = problem->devices[0], &other = problem->devices[1], &device = problem->devices[2];
+  CHECK(other.times[2].layer.forward_seconds == Approx(0.08));
+  CHECK(device.times[2].layer.forward_seconds == Approx(0.12));
+  CHECK(device.times[2].head.backward_seconds == Approx(1.5 * other.times[2].head.backward_seconds));
+  CHECK(device.update_seconds_per_parameter == Approx(1.5 * other.update_seconds_per_parameter));
+  CHECK(device.norm_seconds_per_parameter == Approx(1.5e-9));
+  CHECK(fast.times[2].layer.forward_seconds == Approx(0.04));
+}
+
 TEST_CASE("the gradient of the weights is a part of backward: as measured, or as its work suggests") {
   const TrainingSpec spec = Spec();
   const auto layer_of = [&](double backward_seconds, double measured_seconds) {

@@ -89,6 +89,16 @@ void SetCorrection(const v1::ProfileCorrection& correction, Message& of) {
   *of.add_other_corrections() = correction;
 }
 
+// In the place of what was learnt of the same device before; as fast as the others of its kind there is nothing to keep.
+void SetDevice(const v1::ProfileCorrection& correction, v1::DeviceProfile& profile) {
+  auto& devices = *profile.mutable_devices();
+  devices.erase(
+      std::remove_if(devices.begin(), devices.end(),
+                     [&](const v1::ProfileCorrection& of) { return of.device() == correction.device(); }),
+      devices.end());
+  if (correction.factor() != 1) *devices.Add() = correction;
+}
+
 absl::Status NotMeasured(const std::string& device_kind, const std::string& shape) {
   return absl::NotFoundError(
       absl::StrCat("nothing was measured for device kind \"", device_kind, "\" and shape \"", shape, "\""));
@@ -112,7 +122,11 @@ absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const 
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
   if (!profile.has_value() || profile->measured_at_seconds() != measured_at_seconds) return false;
-  SetCorrection(correction, *profile);
+  if (correction.device().empty()) {
+    SetCorrection(correction, *profile);
+  } else {
+    SetDevice(correction, *profile);
+  }
   RETURN_IF_ERROR(WriteProfile(*database_, *profile));
   RETURN_IF_ERROR(transaction.Commit());
   return true;

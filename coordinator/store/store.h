@@ -182,7 +182,7 @@ class Store {
   // By device kind and shape.
   absl::StatusOr<std::vector<v1::DeviceProfile>> ListProfiles();
 
-  // Replaces what running jobs taught about the correction's times of the profile that was measured at that time (Unix
+  // Replaces what running jobs taught about the correction's times, or about its device, of the profile that was measured at that time (Unix
   // seconds); a measurement (PutProfile) forgets it. False: it was measured anew since, or is not there, and nothing
   // changed.
   absl::StatusOr<bool> PutCorrection(const std::string& device_kind, const std::string& shape,

@@ -413,7 +413,20 @@ TEST_CASE("what jobs taught about a profile stays with it until it is measured a
   CHECK(store->ListProfiles()->at(0).other_corrections(0).times() == v1::TIME_CLASS_UPDATES);
   CHECK(store->ListProfiles()->at(0).other_corrections(0).factor() == Approx(3.94));
   CHECK(store->ListProfiles()->at(0).other_corrections(1).factor() == Approx(2.94));
+  // Of devices one each, unless it is as fast as the others.
+  for (const auto& [device, factor] : {std::pair("a/gpu0", 1.5), std::pair("b/gpu0", 2.0),
+                                       std::pair("a/gpu0", 1.25), std::pair("b/gpu0", 1.0)}) {
+    v1::ProfileCorrection of_device = correction;
+    of_device.set_device(device);
+    of_device.set_factor(factor);
+    CHECK(store->PutCorrection("amx", "tiny", 0, of_device).value());
+  }
+  REQUIRE(store->ListProfiles()->at(0).devices_size() == 1);
+  CHECK(store->ListProfiles()->at(0).devices(0).device() == "a/gpu0");
+  CHECK(store->ListProfiles()->at(0).devices(0).factor() == 1.25);
+  CHECK(Same(store->ListProfiles()->at(0).correction(), correction));
   REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {2}, 1)).ok());
+  CHECK(store->ListProfiles()->at(0).devices().empty());
   CHECK_FALSE(store->ListProfiles()->at(0).has_correction());
   CHECK(store->ListProfiles()->at(0).other_corrections().empty());
 }

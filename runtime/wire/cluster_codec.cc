@@ -212,6 +212,8 @@ DeviceProfile DecodeProfile(const v1::DeviceProfile& profile) {
   decoded.provenance = profile.provenance();
   if (profile.has_measured_with()) decoded.measured_with = DecodeProvenance(profile.measured_with());
   decoded.corrections = DecodeCorrections(profile);
+  for (const v1::ProfileCorrection& of : profile.devices())
+    decoded.devices[of.device()] = DecodeCorrection(of);
   decoded.basis = DecodeBasis(profile.basis());
   return decoded;
 }
@@ -233,6 +235,10 @@ v1::DeviceProfile EncodeProfile(const DeviceProfile& profile) {
   encoded.set_provenance(profile.provenance);
   if (profile.measured_with) *encoded.mutable_measured_with() = EncodeProvenance(*profile.measured_with);
   EncodeCorrections(profile.corrections, encoded);
+  for (const auto& [device, correction] : profile.devices) {
+    v1::ProfileCorrection& of = *encoded.add_devices() = EncodeCorrection(TimeClass::kPasses, correction);
+    of.set_device(device);
+  }
   if (profile.basis != PredictionBasis::kMeasuredLayers) encoded.set_basis(EncodeBasis(profile.basis));
   return encoded;
 }

@@ -23,9 +23,10 @@ void Add(google::protobuf::RepeatedPtrField<v1::LinkPoint>* points, double bytes
 // Of passes, and one of each other class, or none.
 template <typename Message>
 void TidyCorrections(Message& of) {
-  if (of.has_correction()) of.mutable_correction()->clear_times();
-  const v1::ProfileCorrection any =
+  if (of.has_correction()) of.mutable_correction()->clear_times(), of.mutable_correction()->clear_device();
+  v1::ProfileCorrection any =
       of.other_corrections().empty() ? v1::ProfileCorrection() : of.other_corrections(0);
+  any.clear_device();
   const bool none = of.other_corrections().empty();
   of.clear_other_corrections();
   for (int times = v1::TimeClass_MIN + 1; !none && times <= v1::TimeClass_MAX; ++times) {
@@ -33,6 +34,13 @@ void TidyCorrections(Message& of) {
     correction = any;
     correction.set_times(static_cast<v1::TimeClass>(times));
   }
+}
+
+// One of a device, or none.
+void TidyDevices(v1::DeviceProfile& profile) {
+  if (profile.devices().empty()) return;
+  profile.mutable_devices()->DeleteSubrange(1, profile.devices_size() - 1);
+  profile.mutable_devices(0)->clear_times();
 }
 
 // `link`: a LinkProfile or a LinkClass.
@@ -300,6 +308,7 @@ TEST_CASE("nothing of a profile or a slow-down is lost as a value") {
     // As all are whose profiles say nothing of it.
     if (profile.basis() == v1::PREDICTION_BASIS_MEASURED_DEVICES) profile.clear_basis();
     TidyCorrections(profile);
+    TidyDevices(profile);
     CAPTURE(profile.DebugString());
     CHECK(MessageDifferencer::Equals(EncodeProfile(DecodeProfile(profile)), profile));
   }
