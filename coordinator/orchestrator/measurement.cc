@@ -14,16 +14,12 @@
 #include "coordinator/problem/profile_change.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/base/unix_time.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 #include "runtime/wire/validate.h"
 
 namespace medley {
 namespace {
-
-// A device that was slow among its kind may be left out of plans, and then nobody sees that it is not any more.
-constexpr absl::Duration kPaceIsBelieved = absl::Hours(24);
 
 AttemptEnd Failed(const absl::Status& status) { return {.status = status}; }
 
@@ -280,13 +276,7 @@ AttemptEnd Measurement::Known(const MeasurementRequest& request, Cluster& cluste
   if (!links.ok()) return EndOfStore(links.status());
   const absl::StatusOr<std::vector<v1::HostSlowdown>> slowdowns = store_.ListHostSlowdowns();
   if (!slowdowns.ok()) return EndOfStore(slowdowns.status());
-  const double now_seconds = UnixSecondsNow();
-  for (const v1::DeviceProfile& profile : *profiles) {
-    cluster.profiles.push_back(DecodeProfile(profile));
-    std::erase_if(cluster.profiles.back().devices, [&](const auto& of) {
-      return now_seconds - of.second.at_seconds > absl::ToDoubleSeconds(kPaceIsBelieved);
-    });
-  }
+  for (const v1::DeviceProfile& profile : *profiles) cluster.profiles.push_back(DecodeProfile(profile));
   for (const v1::HostSlowdown& slowdown : *slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));
   return {.status = AddLinks(LinkTable(*links, request.training.communication.message_protection),
                              request.devices, cluster)};

@@ -25,6 +25,7 @@ constexpr size_t kFewestOfKind = 3, kFewestStepsApart = 8;
 constexpr double kApart = 1.1;
 // What it takes is told in such steps, and again when it is another by so much: more than a step, not to be told back and forth.
 constexpr double kPaceStep = 0.05, kWorthTellingPace = 0.07;
+constexpr double kPaceIsTellableAgainSeconds = 4 * 3600;
 // A copy is predicted by its rate alone. Of a shorter one much is its beginning, which tells nothing of the rate, and the
 // rate is that of all models on the kind.
 constexpr double kLeastCopySeconds = 1e-3;
@@ -79,6 +80,9 @@ Middle MiddleOf(std::vector<double> ratios) {
 double Believed(double ratio, size_t steps) {
   return std::pow(ratio, static_cast<double>(steps) / (static_cast<double>(steps) + kStepsOfBelief));
 }
+
+// What a device's pace multiplies.
+bool ArePasses(TimeClass times) { return times == TimeClass::kPasses || times == TimeClass::kRecomputations; }
 
 bool AreCopies(TimeClass times) { return times == TimeClass::kFetches || times == TimeClass::kStores; }
 
@@ -138,9 +142,13 @@ ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, co
     std::erase_if(subjects, [&](const auto& of) { return !AreAsProfiled(planned, *unit->second, of.first); });
     const auto passes = subjects.find(TimeClass::kPasses);
     if (beside == planned.slowdowns.end() && passes != subjects.end()) {
-      const auto pace = planned.paces.find(used.name);
-      const double factor = pace == planned.paces.end() ? 1 : pace->second;
-      paces_[used.name] = {subjects_[passes->second].lesson, factor, factor, {}};
+      Pace& pace = paces_[used.name] = {.lesson = subjects_[passes->second].lesson};
+      for (const BlockRange& chunk : unit->second->chunks)
+        absl::StrAppend(&pace.blocks, chunk.first.value(), "-", chunk.end.value(), ",");
+      if (const auto known = planned.paces.find(used.name); known != planned.paces.end()) {
+        pace.planned_factor = pace.told_factor = known->second.factor;
+        pace.told_at_seconds = known->second.at_seconds;
+      }
     }
     subjects_of_device_[used.name] = std::move(subjects);
   }
@@ -173,10 +181,10 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
   const std::set<std::string> apart = AddPaces(trace);
   for (const v1::TraceLane& lane : trace.lanes()) {
     const auto device = subjects_of_device_.find(lane.device());
-    if (device == subjects_of_device_.end() || apart.contains(lane.device())) continue;
+    if (device == subjects_of_device_.end()) continue;
     for (const v1::TraceInstruction& instruction : lane.instructions()) {
       const std::optional<TimeClass> times = TimesOf(instruction);
-      if (!times) continue;
+      if (!times || (ArePasses(*times) && apart.contains(lane.device()))) continue;
       const auto subject = device->second.find(*times);
       if (subject == device->second.end()) continue;
       const double predicted = instruction.predicted_end_seconds() - instruction.predicted_start_seconds();
@@ -196,7 +204,8 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
     lessons.push_back(*std::move(lesson));
   }
   for (auto& [device, pace] : paces_) {
-    if (std::optional<Lesson> lesson = LessonOf(device, pace)) lessons.push_back(*std::move(lesson));
+    if (std::optional<Lesson> lesson = LessonOf(device, now_seconds, pace))
+      lessons.push_back(*std::move(lesson));
   }
   for (Lesson& lesson : lessons) {
     lesson.correction.job_id = job_id_;
@@ -206,7 +215,12 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
 }
 
 std::set<std::string> ProfileLearner::AddPaces(const v1::Trace& trace) {
-  std::map<std::string, std::map<std::string, double>> of_kinds;  // by device, over what was predicted
+  // By kind and blocks, and device: over what was predicted.
+  std::map<std::pair<std::string, std::string>, std::map<std::string, double>> of_kinds;
+  std::set<std::string> apart;
+  for (const auto& [device, pace] : paces_) {
+    if (pace.planned_factor != 1) apart.insert(device);
+  }
   for (const v1::TraceLane& lane : trace.lanes()) {
     const auto pace = paces_.find(lane.device());
     if (pace == paces_.end()) continue;
@@ -217,9 +231,8 @@ std::set<std::string> ProfileLearner::AddPaces(const v1::Trace& trace) {
       measured += instruction.measured_end_seconds() - instruction.measured_start_seconds();
     }
     if (predicted > 0 && measured > 0)
-      of_kinds[pace->second.lesson.device_kind][lane.device()] = measured / predicted;
+      of_kinds[{pace->second.lesson.device_kind, pace->second.blocks}][lane.device()] = measured / predicted;
   }
-  std::set<std::string> apart;
   for (const auto& [kind, ratios] : of_kinds) {
     if (ratios.size() < kFewestOfKind) continue;
     std::vector<double> sorted;
@@ -234,18 +247,25 @@ std::set<std::string> ProfileLearner::AddPaces(const v1::Trace& trace) {
   return apart;
 }
 
-std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(const std::string& device, Pace& pace) const {
+std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(const std::string& device, double now_seconds,
+                                                               Pace& pace) const {
   if (pace.ratios.size() < kFewestStepsApart) return std::nullopt;
   const auto [ratio, spread] = MiddleOf(pace.ratios);
   const double shown = pace.planned_factor * Believed(ratio, pace.ratios.size());
   if (shown > kMostFactor || shown < 1 / kMostFactor) return std::nullopt;
-  if (std::abs(shown / pace.told_factor - 1) <= std::max(spread, kWorthTellingPace)) return std::nullopt;
-  double factor = std::round(shown / kPaceStep) * kPaceStep;
-  if (factor < kApart - kPaceStep / 2 && factor > 1 / kApart) factor = 1;
-  if (factor == pace.told_factor) return std::nullopt;
+  double factor = pace.told_factor;
+  if (std::abs(shown / factor - 1) > std::max(spread, kWorthTellingPace)) {
+    factor = std::round(shown / kPaceStep) * kPaceStep;
+    if (factor < kApart - kPaceStep / 2 && factor > 1 / kApart) factor = 1;
+  }
+  const bool is_news = factor != pace.told_factor;
+  if (!is_news && (factor == 1 || now_seconds - pace.told_at_seconds < kPaceIsTellableAgainSeconds))
+    return std::nullopt;
   pace.told_factor = factor;
+  pace.told_at_seconds = now_seconds;
   Lesson lesson = pace.lesson;
   lesson.device = device;
+  lesson.is_news = is_news;
   lesson.correction.factor = factor;
   lesson.correction.steps = static_cast<int>(pace.ratios.size());
   return lesson;
@@ -287,6 +307,8 @@ std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner,
                                           lesson.measured_at_seconds, correction);
     if (!put.ok()) {
       said.push_back(absl::StrCat("what was learnt about ", about, " is not kept: ", put.status().message()));
+    } else if (!lesson.is_news) {
+      continue;
     } else if (*put && !lesson.device.empty()) {
       said.push_back(absl::StrFormat(
           "%s takes %.2f times as long as the others of %s, over %d traced steps: plans to "

@@ -417,22 +417,61 @@ TEST_CASE(
     "a device that was planned to be slow among its kind, and is not any more, is soon planned as the "
     "others") {
   PlannedJob planned = PlannedWithFour();
-  planned.paces["d/cpu0"] = 1.5;
+  planned.paces["d/cpu0"] = {.factor = 1.5};
   ProfileLearner same("gpt-1", planned, "tiny");
   for (int step = 0; step < 15; ++step)
     CHECK(same.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1}, {"d/cpu0", 1}, {"e/cpu0", 1}}), 1).empty());
   // What was believed counts like some steps, so one attempt leaves a little of it.
   for (int attempt = 0; attempt < 2; ++attempt) {
     ProfileLearner mended("gpt-1", planned, "tiny");
-    const double planned_pace = planned.paces.at("d/cpu0");
+    const double planned_pace = planned.paces.at("d/cpu0").factor;
     for (int step = 0; step < 15; ++step) {
       for (const auto& lesson :
            mended.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1}, {"d/cpu0", 1 / planned_pace}, {"e/cpu0", 1}}), 1))
-        planned.paces["d/cpu0"] = lesson.correction.factor;
+        planned.paces["d/cpu0"] = lesson.correction;
     }
-    CHECK(planned.paces.at("d/cpu0") < planned_pace);
+    CHECK(planned.paces.at("d/cpu0").factor < planned_pace);
   }
-  CHECK(planned.paces.at("d/cpu0") == 1);
+  CHECK(planned.paces.at("d/cpu0").factor == 1);
+}
+
+TEST_CASE("a device that stays slow among its kind is seen again, without a word, every few hours") {
+  PlannedJob planned = PlannedWithFour();
+  planned.paces["d/cpu0"] = {.factor = 1.5, .at_seconds = 1'000'000};
+  ProfileLearner learner("gpt-1", planned, "tiny");
+  std::vector<double> told;
+  for (int step = 0; step < 100; ++step) {
+    const double now = 1'000'000 + 600 * step;
+    for (const auto& lesson :
+         learner.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1}, {"d/cpu0", 1}, {"e/cpu0", 1}}), now)) {
+      CHECK(lesson.device == "d/cpu0");
+      CHECK(lesson.correction.factor == 1.5);
+      CHECK_FALSE(lesson.is_news);
+      told.push_back(now);
+    }
+  }
+  CHECK(told.size() == 4);  // of 16 hours and a half
+}
+
+TEST_CASE(
+    "a device is held against those of its kind that hold the same blocks, and teaches the kind nothing "
+    "where it was apart") {
+  PlannedJob pipeline = PlannedWithFour();
+  for (size_t u = 0; u < pipeline.plan.units.size(); ++u)
+    pipeline.plan.units[u].chunks = {{static_cast<int>(u), static_cast<int>(u) + 1}};
+  ProfileLearner stages("gpt-1", pipeline, "tiny");
+  PlannedJob alone = Planned();
+  alone.paces["a/cpu0"] = {.factor = 1.5};
+  alone.report.explanation.devices[2].used = false;  // the other one of its kind
+  alone.plan.units.pop_back();
+  alone.report.explanation.devices.pop_back();
+  ProfileLearner mended("gpt-1", alone, "tiny");
+  for (int step = 0; step < 15; ++step) {
+    for (const auto& lesson :
+         stages.Add(Step({{"a/cpu0", 1}, {"c/cpu0", 1}, {"d/cpu0", 1}, {"e/cpu0", 1.3}}), 1))
+      CHECK(lesson.device.empty());
+    CHECK(mended.Add(Step({{"a/cpu0", 1 / 1.5}}), 1).empty());
+  }
 }
 
 TEST_CASE("devices that are slow now and then are not told to be so back and forth") {

@@ -31,11 +31,12 @@ struct ShareCost {
   std::vector<BlockTimes> times;  // parallel to PlanningProblem::micro_batch_sizes
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
+  friend bool operator==(const ShareCost&, const ShareCost&) = default;
 };
 
 struct DeviceCost {
   std::string name;  // "node/device"
-  std::string kind;  // devices of equal kind have equal times; for people, and for symmetry
+  std::string kind;  // for people; devices of one have equal times, but for those that are slow among them
   // Devices with the same processor compute on the same cores and slow each other down.
   int processor = 0;
   int host = -1;          // devices with the same one are on one machine; -1: alone on its own

@@ -16,10 +16,7 @@ bool AreAlike(const PlanningProblem& problem, int a, int b) {
 }  // namespace
 
 bool AreOfOneMake(const DeviceCost& a, const DeviceCost& b) {
-  return SameCostAnywhere(a, b) && std::equal(a.shares.begin(), a.shares.end(), b.shares.begin(),
-                                              b.shares.end(), [](const ShareCost& x, const ShareCost& y) {
-                                                return x.share == y.share && x.room == y.room;
-                                              });
+  return SameCostAnywhere(a, b) && a.shares == b.shares;
 }
 
 std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem) {

@@ -278,8 +278,9 @@ double Reductions::SharedSeconds(const SharedSlice& slice, SumPart part) {
                  least = *std::min_element(slice.shares.begin(), slice.shares.end()) / all;
     const int64_t even = ElementsAsEven(slice.elements, members, least);
     if (group.many == nullptr) return WholeSeconds(number, even) / 2;
-    return HostsAreTogether(slice.devices) ? group.many->SecondsOf(even, part)
-                                           : group.many->RingSecondsOf(even, part);
+    const bool as_fast_as_can_be = group.sums_by_library != nullptr || MustHalve(slice.devices.size()) ||
+                                   HostsAreTogether(slice.devices);
+    return as_fast_as_can_be ? group.many->SecondsOf(even, part) : group.many->RingSecondsOf(even, part);
   }
   const SharedTimes* times = &RingTimesOf(group, slice);
   if (MayHalve(slice.devices.size())) {
@@ -395,7 +396,7 @@ CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
   if (slice.devices.size() > kMostChosenFor) {
     GroupSums sums(samples_, canonical.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
     CollectiveChoice choice = sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
-    const bool together = HostsAreTogether(slice.devices);
+    const bool together = MustHalve(slice.devices.size()) || HostsAreTogether(slice.devices);
     if (together && sums.SharesByHalves(slice.elements))
       choice = {CollectiveAlgorithm::kHalvingDoubling, {}, 0};
     choice.predicted_seconds = 0;

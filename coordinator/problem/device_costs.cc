@@ -37,7 +37,12 @@ BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int seq
           {factor * head.forward_seconds, factor * head.backward_seconds, 0}};
 }
 
-// What was measured of a kind for the shape of `spec`, of a device with so much memory that takes `pace` times as long; none if a
+double PaceFactor(const AllowedDevice& device, const TrainingSpec& spec, const Cluster& cluster) {
+  const ProfileCorrection* const pace = PaceOf(device.name, device.device->kind, ShapeKey(spec), cluster);
+  return pace == nullptr ? 1 : pace->factor;
+}
+
+// What was measured of a kind for the shape of `spec`, of a device with so much memory whose passes take `pace` times as long; none if a
 // size is missing.
 std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::vector<int>& sizes,
                                       const TrainingSpec& spec, const Cluster& cluster, double pace) {
@@ -52,9 +57,9 @@ std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::ve
   }
   const DeviceProfile& profile = *FindProfile(cluster, device.kind, shape, 0, nullptr);
   cost.update_seconds_per_parameter =
-      pace * FactorOf(profile.corrections, TimeClass::kUpdates) * profile.update_seconds_per_parameter;
+      FactorOf(profile.corrections, TimeClass::kUpdates) * profile.update_seconds_per_parameter;
   cost.norm_seconds_per_parameter =
-      pace * FactorOf(profile.corrections, TimeClass::kNorms) * profile.norm_seconds_per_parameter;
+      FactorOf(profile.corrections, TimeClass::kNorms) * profile.norm_seconds_per_parameter;
   cost.room.memory = device.description.memory_limit;
   cost.room.largest_buffer = device.description.largest_buffer;
   cost.room.workspace = profile.workspace;
@@ -75,19 +80,18 @@ void SetMemory(const std::string& kind, const Cluster& cluster, DeviceCost& cost
 
 }  // namespace
 
-double PaceOf(const std::string& device, const std::string& kind, const std::string& shape,
-              const Cluster& cluster) {
+const ProfileCorrection* PaceOf(const std::string& device, const std::string& kind, const std::string& shape,
+                                const Cluster& cluster) {
   const DeviceProfile* const profile = FindProfile(cluster, kind, shape, 0, nullptr);
-  if (profile == nullptr) return 1;
+  if (profile == nullptr) return nullptr;
   const auto known = profile->devices.find(device);
-  return known == profile->devices.end() ? 1 : known->second.factor;
+  return known == profile->devices.end() ? nullptr : &known->second;
 }
 
 void AddShare(const AllowedDevice& device, const ModelShare& share, const std::vector<int>& sizes,
               const TrainingSpec& spec, const Cluster& cluster, DeviceCost& cost) {
   std::optional<ShareCost> measured =
-      MeasuredCost(*device.device, sizes, WithShare(spec, share), cluster,
-                   PaceOf(device.name, device.device->kind, ShapeKey(spec), cluster));
+      MeasuredCost(*device.device, sizes, WithShare(spec, share), cluster, PaceFactor(device, spec, cluster));
   if (!measured) return;
   // What was measured is a head by itself, which makes its logits once: three products. One that is shared makes them
   // again, for their gradients need the sum over the logits of all ranks.
@@ -107,7 +111,7 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   cost.room.memory = device.device->description.memory_limit;
   cost.room.largest_buffer = device.device->description.largest_buffer;
   cost.activations = TypeOf(device.device->computes.For(spec.precision));
-  const double pace = PaceOf(device.name, device.device->kind, ShapeKey(spec), cluster);
+  const double pace = PaceFactor(device, spec, cluster);
   if (std::optional<ShareCost> whole = MeasuredCost(*device.device, sizes, spec, cluster, pace)) {
     cost.room = whole->room;
     cost.times = std::move(whole->times);

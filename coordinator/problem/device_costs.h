@@ -10,9 +10,10 @@
 // What devices cost the planner, by what was measured of their kinds and what running jobs taught about it. Pure.
 namespace medley {
 
-// How many times as long as the others of its kind the device takes for whole blocks, as running jobs showed; 1: nothing is known.
-double PaceOf(const std::string& device, const std::string& kind, const std::string& shape,
-              const Cluster& cluster);
+// What is known of how long passes of the device take among the others of its kind, as running jobs showed; null: nothing. Lives as long
+// as `cluster`.
+const ProfileCorrection* PaceOf(const std::string& device, const std::string& kind, const std::string& shape,
+                                const Cluster& cluster);
 
 // With whatever was measured of whole blocks.
 DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes, const TrainingSpec& spec,

@@ -199,8 +199,8 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
   planned.alone_on_host = AloneOnHost(problem, planned.plan);
   for (const Explanation::Device& device : report.explanation.devices) {
-    const double pace = PaceOf(device.name, device.kind, ShapeKey(training), cluster);
-    if (device.used && pace != 1) planned.paces.emplace(device.name, pace);
+    const ProfileCorrection* const pace = PaceOf(device.name, device.kind, ShapeKey(training), cluster);
+    if (device.used && pace != nullptr) planned.paces.emplace(device.name, *pace);
   }
   return planned;
 }

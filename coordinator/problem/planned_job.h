@@ -49,8 +49,8 @@ struct PlannedJob {
   std::vector<TimesUse> times_used;  // of all kinds of the cluster
   // By device, of those in use beside another in use on a host like which some were measured.
   std::map<std::string, PlannedSlowdown> slowdowns;
-  std::map<std::string, double> paces;  // PaceOf those in use that is not 1
-  std::set<std::string> alone_on_host;  // devices in use of whose host no other is in use
+  std::map<std::string, ProfileCorrection> paces;  // PaceOf those in use of which something is known
+  std::set<std::string> alone_on_host;             // devices in use of whose host no other is in use
 };
 
 // Whether a plan is held against the best plans of other kinds, which takes several times as long as planning. Not where

@@ -10,6 +10,7 @@
 #include "coordinator/store/message_rows.h"
 #include "coordinator/store/store.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 
 namespace medley {
 namespace {
@@ -89,14 +90,23 @@ void SetCorrection(const v1::ProfileCorrection& correction, Message& of) {
   *of.add_other_corrections() = correction;
 }
 
+// A device that was slow among its kind may be left out of plans, and then nobody sees that it is not any more.
+constexpr double kDeviceIsBelievedSeconds = 24 * 3600;
+
+void ForgetDevices(v1::DeviceProfile& profile, double now_seconds, const std::string& device = "") {
+  auto& devices = *profile.mutable_devices();
+  devices.erase(std::remove_if(devices.begin(), devices.end(),
+                               [&](const v1::ProfileCorrection& of) {
+                                 return of.device() == device ||
+                                        now_seconds - of.at_seconds() > kDeviceIsBelievedSeconds;
+                               }),
+                devices.end());
+}
+
 // In the place of what was learnt of the same device before; as fast as the others of its kind there is nothing to keep.
 void SetDevice(const v1::ProfileCorrection& correction, v1::DeviceProfile& profile) {
-  auto& devices = *profile.mutable_devices();
-  devices.erase(
-      std::remove_if(devices.begin(), devices.end(),
-                     [&](const v1::ProfileCorrection& of) { return of.device() == correction.device(); }),
-      devices.end());
-  if (correction.factor() != 1) *devices.Add() = correction;
+  ForgetDevices(profile, UnixSecondsNow(), correction.device());
+  if (correction.factor() != 1) *profile.add_devices() = correction;
 }
 
 absl::Status NotMeasured(const std::string& device_kind, const std::string& shape) {
@@ -195,8 +205,13 @@ absl::StatusOr<v1::DeviceProfile> Store::FindProfile(const std::string& device_k
 
 absl::StatusOr<std::vector<v1::DeviceProfile>> Store::ListProfiles() {
   const Operation operation(*this, __func__);
-  return AllOf<v1::DeviceProfile>(
-      *database_, database_->Query("SELECT message FROM device_profiles ORDER BY device_kind, shape"));
+  ASSIGN_OR_RETURN(
+      std::vector<v1::DeviceProfile> profiles,
+      AllOf<v1::DeviceProfile>(
+          *database_, database_->Query("SELECT message FROM device_profiles ORDER BY device_kind, shape")));
+  const double now_seconds = UnixSecondsNow();
+  for (v1::DeviceProfile& profile : profiles) ForgetDevices(profile, now_seconds);
+  return profiles;
 }
 
 absl::Status Store::PutLink(const v1::LinkProfile& link) {

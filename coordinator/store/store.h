@@ -179,7 +179,7 @@ class Store {
   // that are missing.
   absl::StatusOr<v1::DeviceProfile> FindProfile(const std::string& device_kind, const std::string& shape,
                                                 absl::Span<const uint32_t> micro_batch_sizes);
-  // By device kind and shape.
+  // By device kind and shape; without what was learnt about single devices more than a day ago.
   absl::StatusOr<std::vector<v1::DeviceProfile>> ListProfiles();
 
   // Replaces what running jobs taught about the correction's times, or about its device, of the profile that was measured at that time (Unix

@@ -9,6 +9,7 @@
 
 #include "coordinator/store/database.h"
 #include "coordinator/store/store_under_test.h"
+#include "runtime/base/unix_time.h"
 
 namespace medley {
 namespace {
@@ -419,11 +420,17 @@ TEST_CASE("what jobs taught about a profile stays with it until it is measured a
     v1::ProfileCorrection of_device = correction;
     of_device.set_device(device);
     of_device.set_factor(factor);
+    of_device.set_at_seconds(UnixSecondsNow());
     CHECK(store->PutCorrection("amx", "tiny", 0, of_device).value());
   }
   REQUIRE(store->ListProfiles()->at(0).devices_size() == 1);
   CHECK(store->ListProfiles()->at(0).devices(0).device() == "a/gpu0");
   CHECK(store->ListProfiles()->at(0).devices(0).factor() == 1.25);
+  v1::ProfileCorrection of_yesterday = correction;
+  of_yesterday.set_device("c/gpu0");
+  of_yesterday.set_at_seconds(UnixSecondsNow() - 25 * 3600);
+  CHECK(store->PutCorrection("amx", "tiny", 0, of_yesterday).value());
+  CHECK(store->ListProfiles()->at(0).devices_size() == 1);
   CHECK(Same(store->ListProfiles()->at(0).correction(), correction));
   REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {2}, 1)).ok());
   CHECK(store->ListProfiles()->at(0).devices().empty());

@@ -115,8 +115,8 @@ struct DeviceProfile {
   std::string provenance;                   // for people; of a measured profile, `measured_with` in a line
   std::optional<Provenance> measured_with;  // none: a profile from elsewhere
   ProfileCorrections corrections;           // of what running jobs have said otherwise
-  // Devices of the kind, "node/device", that take so many times as long as the others of it, over all corrections: for
-  // passes, norms and updates.
+  // Devices of the kind, "node/device", whose passes take so many times as long as those of the others of it, over all
+  // corrections.
   std::map<std::string, ProfileCorrection> devices;
   PredictionBasis basis = PredictionBasis::kMeasuredLayers;
   friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
