@@ -43,11 +43,12 @@ void AddMissed(const TrainingSpec& training, const v1::Job& job, const Checkpoin
   if (latest.step <= known) return;
   std::map<uint32_t, v1::StepMetrics> missed;
   std::optional<CheckpointManifest> manifest = latest;
-  while (manifest && manifest->step > known && std::ssize(missed) < latest.step - known) {
+  while (manifest && manifest->step > known) {
     for (const StepRecord& record : manifest->steps) {
       if (record.step > known && record.step <= manifest->step)
         missed.emplace(record.step, MetricsOf(record, *manifest, std::max(1u, job.attempt() - 1)));
     }
+    if (std::ssize(missed) == latest.step - known) break;
     const absl::StatusOr<CheckpointSearch> before = LatestCheckpoint(
         training.checkpoint_directory, Verification::kSizes, manifest->step - 1, job.run_id(), unreadable);
     manifest = before.ok() ? before->latest : std::nullopt;

@@ -487,15 +487,20 @@ TEST_CASE("devices that are slow now and then are not told to be so back and for
   CHECK(lessons == 0);
 }
 
+v1::DeviceProfile ProfileOf(const std::string& kind, double measured_at_seconds,
+                            const std::string& shape = "tiny") {
+  v1::DeviceProfile profile;
+  profile.set_device_kind(kind);
+  profile.set_shape(shape);
+  profile.set_measured_at_seconds(measured_at_seconds);
+  profile.add_times()->set_micro_batch_sequences(1);
+  return profile;
+}
+
 TEST_CASE("what a device takes among its kind is kept, and said in words") {
   const TemporaryDirectory directory;
   const std::unique_ptr<Store> store = OpenStore(directory);
-  v1::DeviceProfile profile;
-  profile.set_device_kind("fast");
-  profile.set_shape("tiny");
-  profile.set_measured_at_seconds(7);
-  profile.add_times()->set_micro_batch_sequences(1);
-  REQUIRE(store->PutProfile(profile).ok());
+  REQUIRE(store->PutProfile(ProfileOf("fast", 7)).ok());
   ProfileLearner learner("gpt-1", PlannedWithFour(), "tiny");
   std::vector<std::string> said;
   for (int step = 0; step < 8; ++step) {
@@ -515,13 +520,8 @@ TEST_CASE("what a device takes among its kind is kept, and said in words") {
 TEST_CASE("what a step taught is in the store, unless the profile is another by now") {
   const TemporaryDirectory directory;
   const std::unique_ptr<Store> store = OpenStore(directory);
-  v1::DeviceProfile profile;
-  profile.set_device_kind("slow");
-  profile.set_shape("tiny");
-  profile.add_times()->set_micro_batch_sequences(1);
   for (const double measured_at : {7.0, 8.0}) {
-    profile.set_measured_at_seconds(measured_at);
-    REQUIRE(store->PutProfile(profile).ok());
+    REQUIRE(store->PutProfile(ProfileOf("slow", measured_at)).ok());
     ProfileLearner learner("gpt-1", Planned(), "tiny");
     std::vector<std::string> said;
     for (int i = 0; i < 4; ++i) said = NoteMeasuredStep(*store, learner, Step({{"b/cpu0", 1.25}}));
@@ -541,13 +541,8 @@ TEST_CASE("what a step taught is in the store, unless the profile is another by 
 TEST_CASE("a device whose updates take twice as long is said to, and what was known of its passes stays") {
   const TemporaryDirectory directory;
   const std::unique_ptr<Store> store = OpenStore(directory);
-  v1::DeviceProfile profile;
-  profile.set_device_kind("slow");
-  profile.set_measured_at_seconds(7);
-  profile.add_times()->set_micro_batch_sequences(1);
   for (const char* shape : {"tiny", kCopiesShape}) {
-    profile.set_shape(shape);
-    REQUIRE(store->PutProfile(profile).ok());
+    REQUIRE(store->PutProfile(ProfileOf("slow", 7, shape)).ok());
   }
   v1::ProfileCorrection passes;
   passes.set_factor(1.1);

@@ -52,4 +52,9 @@ const std::vector<AllReduceTimes>* LibrarySumsOf(const PlanningProblem& problem,
   return &measured;
 }
 
+bool AnySumIsMeasured(const PlanningProblem& problem) {
+  return std::any_of(problem.links.each().begin(), problem.links.each().end(),
+                     [](const LinkCost& link) { return !link.all_reduce.empty(); });
+}
+
 }  // namespace medley

@@ -22,4 +22,7 @@ const std::vector<AllReduceTimes>* LibrarySumsOf(const PlanningProblem& problem,
                                                  const std::vector<int>& devices, GroupUse use,
                                                  bool exchanging = false);
 
+// Whether what any library's sums take was measured.
+bool AnySumIsMeasured(const PlanningProblem& problem);
+
 }  // namespace medley

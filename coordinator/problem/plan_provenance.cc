@@ -39,14 +39,17 @@ std::string Describe(const ModelShare& share, const ModelConfig& model) {
                       whole.vocabulary.size(), " vocabulary rows");
 }
 
-// "passes x 0.94 by job gpt-7 over 4 steps, updates x 1.41 by job gpt-7 over 4 steps"
-std::string DescribeCorrections(const std::vector<TimesUse>& uses, const std::string& device_kind) {
+// "passes x 0.94 by job gpt-7 over 4 steps, a/gpu0 x 1.40 by job gpt-7 over 8 steps"
+std::string DescribeCorrections(const std::vector<TimesUse>& uses, const DeviceProfile& profile) {
   std::vector<std::string> parts;
+  const auto add = [&](const std::string& what, const ProfileCorrection& correction) {
+    parts.push_back(absl::StrFormat("%s x %.2f by job %s over %s", what, correction.factor, correction.job_id,
+                                    Counted(correction.steps, "step")));
+  };
   for (const TimesUse& use : uses) {
-    if (use.device_kind != device_kind || !use.correction) continue;
-    parts.push_back(absl::StrFormat("%s x %.2f by job %s over %s", NameOf(use.times), use.correction->factor,
-                                    use.correction->job_id, Counted(use.correction->steps, "step")));
+    if (use.device_kind == profile.device_kind && use.correction) add(NameOf(use.times), *use.correction);
   }
+  for (const auto& [device, pace] : profile.devices) add(device, pace);
   return absl::StrJoin(parts, ", ");
 }
 
@@ -60,11 +63,7 @@ ProfileUse UseOf(const DeviceProfile& profile, const std::vector<TimesUse>& time
     use.spread = std::max(use.spread, times.spread);
     if (!times.doubt.empty()) use.doubts.push_back(times.doubt);
   }
-  use.correction = DescribeCorrections(times_used, profile.device_kind);
-  for (const auto& [device, pace] : profile.devices)
-    absl::StrAppendFormat(&use.correction, "%s%s x %.2f by job %s over %s",
-                          use.correction.empty() ? "" : ", ", device, pace.factor, pace.job_id,
-                          Counted(pace.steps, "step"));
+  use.correction = DescribeCorrections(times_used, profile);
   return use;
 }
 

@@ -196,10 +196,11 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   AddProvenance(training, cluster, planned.plan, report);
   report.left_out = std::move(left_out);
   planned.times_used = TimesUsed(training, cluster);
-  planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
+  const std::string shape = ShapeKey(training);
+  planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, shape);
   planned.alone_on_host = AloneOnHost(problem, planned.plan);
   for (const Explanation::Device& device : report.explanation.devices) {
-    const ProfileCorrection* const pace = PaceOf(device.name, device.kind, ShapeKey(training), cluster);
+    const ProfileCorrection* const pace = PaceOf(device.name, device.kind, shape, cluster);
     if (device.used && pace != nullptr) planned.paces.emplace(device.name, *pace);
   }
   return planned;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/library_sums.h"
 #include "runtime/ir/collective/hierarchical_schedule.h"
 #include "runtime/ir/link/link_rise.h"
 
@@ -48,9 +49,7 @@ SumFloor::Intake SumFloor::IntakeOf(double part, double bytes_per_second, double
 
 SumFloor::SumFloor(const PlanningProblem& problem, int replicas)
     : bytes_per_element_(problem.wire_bytes_per_element) {
-  const bool is_measured = std::any_of(problem.links.each().begin(), problem.links.each().end(),
-                                       [](const LinkCost& link) { return !link.all_reduce.empty(); });
-  if (!is_measured) gathered_over_scattered_ = kGatheredBytesPerElement / bytes_per_element_;
+  if (!AnySumIsMeasured(problem)) gathered_over_scattered_ = kGatheredBytesPerElement / bytes_per_element_;
   std::map<int, int> devices_on;
   for (const DeviceCost& device : problem.devices) {
     if (device.network_cards <= 0) return;

@@ -102,8 +102,7 @@ SumModel::SumModel(AlikeRoutePredictor& predictor, const std::vector<DeviceClass
       later_layer_ = later_layer_ == 0 ? least_begin_[c] : std::min(later_layer_, least_begin_[c]);
     }
   }
-  const bool is_measured = std::any_of(problem.links.each().begin(), problem.links.each().end(),
-                                       [](const LinkCost& link) { return !link.all_reduce.empty(); });
+  const bool is_measured = AnySumIsMeasured(problem);
   for (const bool live_elsewhere : {false, true}) {
     OfHome& of = of_homes_[live_elsewhere];
     if (live_elsewhere && (!is_measured || SumsOnHosts(least_degree_, false))) {
