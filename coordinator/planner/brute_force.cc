@@ -1,7 +1,9 @@
 #include "coordinator/planner/brute_force.h"
 
+#include <utility>
 #include <vector>
 
+#include "coordinator/planner/techniques/unit_order.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/step_simulator.h"
 
@@ -106,7 +108,7 @@ BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int6
     if (!problem.constraints.saves_memory || plan.routes.size() < 2) return true;
     Plan shared = plan;
     shared.shards_optimizer = true;
-    consider(shared);
+    consider(WithUnitsByHost(problem, std::move(shared)));
     return true;
   });
   return result;

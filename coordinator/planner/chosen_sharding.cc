@@ -13,6 +13,7 @@
 #include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/planner/techniques/optimizer_shares.h"
 #include "coordinator/planner/techniques/orders.h"
+#include "coordinator/planner/techniques/unit_order.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/parameters.h"
 
@@ -127,7 +128,7 @@ class Sharding {
     plan.shards_optimizer = true;
     plan.post_validation = false;
     for (Unit& unit : plan.units) unit.forwards_ahead = -1;
-    return WithFewestRecomputed(problem_, std::move(plan));
+    return WithFewestRecomputed(problem_, WithUnitsByHost(problem_, std::move(plan)));
   }
 
   bool Allows(const Plan& replicas) const {

@@ -8,6 +8,7 @@
 
 #include "coordinator/planner/brute_force.h"
 #include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/planner/techniques/unit_order.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/ir/model/model_share.h"
@@ -168,7 +169,7 @@ class EveryWayOf {
   }
 
   void Consider(const Plan& with_all) {
-    const Plan plan = WithFewest(with_all);
+    const Plan plan = WithFewest(with_all.shards_optimizer ? WithUnitsByHost(problem_, with_all) : with_all);
     const absl::StatusOr<double> seconds = simulator_.Run(plan);
     if (!seconds.ok()) std::abort();  // every plan that is made here is valid
     const bool saves =

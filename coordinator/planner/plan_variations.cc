@@ -15,6 +15,7 @@
 #include "coordinator/planner/techniques/fewest_layers.h"
 #include "coordinator/planner/techniques/orders.h"
 #include "coordinator/planner/techniques/sharing.h"
+#include "coordinator/planner/techniques/unit_order.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/base/counted.h"
 #include "runtime/base/status_macros.h"
@@ -172,7 +173,7 @@ absl::StatusOr<Plan> WithShardedParameters(const PlanningProblem& problem, const
   if (!PassesEachUnitOnce(plan)) return absl::InvalidArgumentError("units are passed more than once");
   Plan sharded = plan;
   ShardParameters(problem.shape.model, sharded);
-  return WithFewestRecomputed(problem, std::move(sharded));
+  return WithFewestRecomputed(problem, WithUnitsByHost(problem, std::move(sharded)));
 }
 
 absl::StatusOr<Plan> FullyShardedReplicas(const PlanningProblem& problem, int micro_batch_sequences) {
@@ -217,7 +218,7 @@ absl::StatusOr<Plan> FullyShardedReplicas(const PlanningProblem& problem, int mi
     enter(d);
   }
   ShardParameters(problem.shape.model, plan);
-  return plan;
+  return WithUnitsByHost(problem, std::move(plan));
 }
 
 absl::StatusOr<Plan> EvenGrid(const PlanningProblem& problem, int stages, int degree,

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/techniques/exchange_parts.h"
+#include "coordinator/planner/techniques/unit_order.h"
 
 // What a choice takes: its bound, and its simulation.
 namespace medley {
@@ -86,6 +88,7 @@ double Search::Simulate(const Arrangement& arrangement, const std::vector<RouteC
 
 double Search::Simulate(Plan plan, int units) {
   ++best_.simulated_plans;
+  if (plan.shards_optimizer) plan = WithUnitsByHost(simulated_, std::move(plan));
   const absl::StatusOr<double> seconds = simulator_.Run(plan);
   if (!seconds.ok()) return kInfinity;
   // Orders are not made for copies.

@@ -105,8 +105,11 @@ absl::Status AddGroups(const Plan& plan, const std::vector<std::vector<int>>& de
   StageGroup* const of_units = groups.all.data() + first_group;
   for (const std::vector<int>& set : sets) {
     const std::vector<UnitId> units = UnitsOf(plan, set);
-    for (size_t u = 0; u < units.size(); ++u)
-      of_units[u].devices.push_back(devices_of_unit[units[u]].front());
+    for (size_t u = 0; u < units.size(); ++u) {
+      StageGroup& group = of_units[u];
+      if (group.devices.empty() || units[u] < group.first_unit) group.first_unit = units[u];
+      group.devices.push_back(devices_of_unit[units[u]].front());
+    }
   }
   GroupsOfKind& kind =
       groups.kinds.emplace_back(GroupsOfKind{first_group, static_cast<int>(groups.all.size()), {}});
@@ -119,7 +122,6 @@ absl::Status AddGroups(const Plan& plan, const std::vector<std::vector<int>>& de
       at = first.set.units[u].chunks[range].end;
       stages.push_back({first_group + u, range});
       StageGroup& group = of_units[u];
-      group.is_of_first_route = group.is_of_first_route || sets.front()[r] == 0;
       group.sequences = std::max(group.sequences, route.micro_batch_sequences);
     }
   }

@@ -28,7 +28,7 @@ struct StageGroup {
   std::vector<Range> ranges;         // parallel to the unit's
   int ranks_on_host = 1;             // of each unit, on that of the first one
   int sequences = 0;                 // of its largest micro-batches
-  bool is_of_first_route = false;    // which answers for norms where nothing is shared
+  UnitId first_unit = 0;             // of the plan's that it has
   double last_backward_seconds = 0;  // of all ranges
   double norm_seconds_per_parameter = 0, update_seconds_per_parameter = 0;
   int64_t parameters = 0;  // of a rank

@@ -93,8 +93,12 @@ class StepOfGroups {
     std::vector<SumInTurn> sums;
     for (const GroupBucket& bucket : buckets_) {
       double complete_seconds = 0;
+      // Who is first answers for norms where nothing is shared.
+      const int first = *std::min_element(bucket.holders.begin(), bucket.holders.end(), [&](int a, int b) {
+        return groups_[a].first_unit < groups_[b].first_unit;
+      });
       for (const int g : bucket.holders) {
-        CountNorm(bucket, groups_[g], ends_[g]);
+        CountNorm(bucket, groups_[g], g == first, ends_[g]);
         complete_seconds = std::max(complete_seconds,
                                     groups_[g].CompleteSeconds(problem_.shape.model, bucket.first_segment));
       }
@@ -112,10 +116,10 @@ class StepOfGroups {
   }
 
   // What a holder does for the norm of a bucket.
-  void CountNorm(const GroupBucket& bucket, const StageGroup& group, End& end) const {
+  void CountNorm(const GroupBucket& bucket, const StageGroup& group, bool is_first, End& end) const {
     const double of_weights = group.unit->optimizer_weight / bucket.all_weights;
     if (shards_optimizer_) end.own_part = std::min(end.own_part, of_weights);
-    const double counted = shards_optimizer_ ? of_weights : group.is_of_first_route ? 1 : 0;
+    const double counted = shards_optimizer_ ? of_weights : is_first ? 1 : 0;
     end.norm_seconds +=
         counted * static_cast<double>(bucket.elements / group.degree()) * group.norm_seconds_per_parameter;
   }
