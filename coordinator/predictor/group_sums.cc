@@ -125,7 +125,9 @@ GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exa
     return problem_.links.EndOf(devices_[a]) < problem_.links.EndOf(devices_[b]);
   });
   FindBoundaries();
-  if (shows_hosts_ && members() <= kMostWhole) exact_ = &samples.Of(devices_, members(), at_once);
+  const bool is_small = static_cast<int>(problem_.devices.size()) <= kMostSummedWhole;
+  if (shows_hosts_ && (is_small || members() <= kMostWhole))
+    exact_ = &samples.Of(devices_, members(), at_once);
   if (exact_ != nullptr) return;
   half_ = &samples.Of(devices_, most_exact / 2, at_once);
   three_ = &samples.Of(devices_, 3, at_once);

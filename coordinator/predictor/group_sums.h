@@ -61,10 +61,12 @@ class SumSamples {
 
 // Beyond so many members what a sum takes is told by smaller groups.
 constexpr int kMostSummed = 16;
+// But not in clusters of no more devices than that where some host has several of the members.
+constexpr int kMostSummedWhole = 64;
 
 // What sums of gradients take over one set of devices that may be large.
 //
-// Of more than `most_exact` members, or of some dozens more where hosts have several, nothing is run through message by
+// Of more than `most_exact` members, or of some dozens more where hosts have several (all of kMostSummedWhole devices), nothing is run through message by
 // message. A ring's rounds are those of a ring over some of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
 // levels: within hosts or what the links show to be together, then over one member of each, and so on, as
 // HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a rack or a site by one way. What is scattered or

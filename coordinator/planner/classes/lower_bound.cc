@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "coordinator/planner/classes/master.h"
 #include "coordinator/planner/classes/resources.h"
 #include "coordinator/planner/classes/route_boxes.h"
 #include "coordinator/planner/classes/sum_floor.h"
+#include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/library_sums.h"
 #include "runtime/base/stop_flag.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {
@@ -150,28 +154,63 @@ int MostOfFew(const PlanningProblem& problem, int most_routes) {
   return of_few_hosts < most_routes ? of_few_hosts : most_on_host;
 }
 
+// Of all devices of the problem: the class whose hosts keep others waiting the longest for what they sum, if that is longer than any
+// must; -1: none, or predictions do not look at all of such sums, message by message.
+int ClassSlowToSum(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
+                   const RouteCount& routes) {
+  std::set<int> hosts;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) hosts.insert(HostOf(problem, d));
+  const bool are_looked_at = static_cast<int>(problem.devices.size()) <= kMostSummedWhole &&
+                             static_cast<int>(hosts.size()) < routes.least && !AnySumIsMeasured(problem);
+  if (!are_looked_at || classes.size() < 2) return -1;
+  const auto elements = static_cast<double>(ModelElements(problem.shape.model));
+  const int segments = problem.shape.model.blocks() + 1;
+  double longest_seconds = SumFloor(problem, routes.least).Seconds(elements, 1, segments);
+  int slowest = -1;
+  for (int c = 0; c < static_cast<int>(classes.size()); ++c) {
+    const double seconds =
+        SumFloor::OfHosts(problem, classes[c], routes.least).Seconds(elements, 1, segments);
+    if (seconds <= longest_seconds) continue;
+    longest_seconds = seconds;
+    slowest = c;
+  }
+  return slowest;
+}
+
+// Plans of so many routes that share the optimizer's state: those in which devices that are slow to sum hold more than half of the layers on some
+// unit, for which all others then wait, and those in which they hold less, in longer pipelines.
+std::vector<PlanTraits> PlansThatShare(const PlanningProblem& problem,
+                                       const std::vector<DeviceClass>& classes, const RouteCount& routes) {
+  PlanTraits all{.routes = routes, .shards_optimizer = true};
+  all.slow_class = ClassSlowToSum(problem, classes, routes);
+  if (all.slow_class < 0) return {all};
+  PlanTraits less = all, more = all;
+  less.most_layers = problem.shape.model.layers / 2;
+  more.least_layers = less.most_layers + 1;
+  return {less, more};
+}
+
 }  // namespace
 
 double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
                          StageMemories& memories, const KnownPlans& known, bool layers_on_hosts,
                          int most_stages, int most_routes, const std::atomic<bool>* stop) {
-  struct Kind {
-    RouteCount routes;
-    bool shards_optimizer = false;
-  };
-  std::vector<Kind> kinds;
+  std::vector<PlanTraits> kinds;
   const bool may_shard = problem.constraints.saves_memory;
   const int few = MostOfFew(problem, most_routes);
   if (few < most_routes && SumFloor(problem, few + 1).knows()) {
     kinds.push_back({{1, few}, may_shard});
     kinds.push_back({{few + 1, most_routes}, false});
-    if (may_shard) kinds.push_back({{few + 1, most_routes}, true});
+    if (may_shard) {
+      for (const PlanTraits& shared : PlansThatShare(problem, classes, {few + 1, most_routes}))
+        kinds.push_back(shared);
+    }
   } else {
     kinds.push_back({{1, most_routes}, may_shard});
   }
   // That of the best plan first: the others then need not be bounded any higher.
-  std::stable_sort(kinds.begin(), kinds.end(), [&](const Kind& a, const Kind& b) {
-    const auto differs = [&](const Kind& kind) {
+  std::stable_sort(kinds.begin(), kinds.end(), [&](const PlanTraits& a, const PlanTraits& b) {
+    const auto differs = [&](const PlanTraits& kind) {
       const bool has = kind.routes.least <= known.routes && known.routes <= kind.routes.most;
       return (has ? 0 : 2) + (kind.shards_optimizer == known.shards_optimizer ? 0 : 1);
     };
@@ -180,8 +219,8 @@ double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<Devic
   const Resources resources(problem, classes);
   double bound = known.step_seconds;
   MasterRelaxation best;
-  for (const Kind& one : kinds) {
-    PlanKind kind(problem, classes, memories, layers_on_hosts, most_stages, one.routes, one.shards_optimizer);
+  for (const PlanTraits& traits : kinds) {
+    PlanKind kind(problem, classes, memories, layers_on_hosts, most_stages, traits);
     bound = std::min(bound, BoundOf(kind, resources, known.shapes, bound, best, stop));
   }
   return IsStopped(stop) ? 0 : bound;

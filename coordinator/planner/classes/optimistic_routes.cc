@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "coordinator/planner/classes/sum_floor.h"
 #include "runtime/base/greatest_that.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 
@@ -15,23 +15,36 @@ Trips TripsOf(int micro_batches, int most_stages) {
 }
 
 PlanKind::PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                   StageMemories& memories, bool layers_on_hosts, int most_stages, RouteCount routes,
-                   bool shards_optimizer)
+                   StageMemories& memories, bool layers_on_hosts, int most_stages, const PlanTraits& traits)
     : table_(problem, classes, memories,
              // No replica carries less of it: the tied embedding may have two holders a route.
-             shards_optimizer ? 0.5 / routes.most : 1,
-             {.layers_on_hosts = layers_on_hosts, .of_bounds = true}),
-      routes_(routes),
+             traits.shards_optimizer ? 0.5 / traits.routes.most : 1,
+             {.layers_on_hosts = layers_on_hosts,
+              .of_bounds = true,
+              .limited_class = traits.slow_class,
+              .most_layers = traits.most_layers}),
+      traits_(traits),
       pricings_(PricingsOf(table_, most_stages)) {
-  const SumFloor floor(problem, routes.least);
+  const SumFloor floor(problem, traits.routes.least);
   if (!floor.knows() || pricings_.empty()) return;
-  if (shards_optimizer) gathered_over_summed_ = floor.gathered_over_scattered();
-  const double part = shards_optimizer ? 0.5 : 1;  // that is scattered at least, and gathered
-  sum_seconds_ = pricings_.front().SumSeconds([&](const StageForm& stage) {
-    return part * floor.Seconds(static_cast<double>(table_.Parameters(stage)),
-                                table_.kinds()[stage.kind].degree,
-                                stage.layers + 3);  // and what is outside of layers
-  });
+  const SumFloor of_slow = traits.least_layers > 0
+                               ? SumFloor::OfHosts(problem, classes[traits.slow_class], traits.routes.least)
+                               : floor;
+  if (traits.shards_optimizer) gathered_over_summed_ = floor.gathered_over_scattered();
+  sum_seconds_ = pricings_.front().SumSeconds(
+      [&](const StageForm& stage) { return LeastSumsOf(stage, floor, of_slow); });
+}
+
+double PlanKind::LeastSumsOf(const StageForm& stage, const SumFloor& floor, const SumFloor& of_slow) const {
+  const ModelConfig& model = table_.problem().shape.model;
+  const int degree = table_.kinds()[stage.kind].degree,
+            slow_layers = std::max(0, traits_.least_layers + stage.layers - model.layers);
+  const double of_layer = static_cast<double>(SegmentElements(model, SegmentOfBlock(BlockOfLayer(0)))),
+               slow_elements = slow_layers * of_layer;
+  const double seconds = floor.Seconds(static_cast<double>(table_.Parameters(stage)) - slow_elements, degree,
+                                       stage.layers - slow_layers + 3) +  // and what is outside of layers
+                         of_slow.Seconds(slow_elements, degree, slow_layers);
+  return (traits_.shards_optimizer ? 0.5 : 1) * seconds;  // that is scattered at least, and gathered
 }
 
 double PlanKind::WayOf(const RouteShape& shape, Trips trips) const {

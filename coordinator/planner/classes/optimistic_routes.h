@@ -1,9 +1,11 @@
 #pragma once
+#include <limits>
 #include <vector>
 
 #include "coordinator/planner/classes/master.h"
 #include "coordinator/planner/classes/price_shapes.h"
 #include "coordinator/planner/classes/route_shape.h"
+#include "coordinator/planner/classes/sum_floor.h"
 
 namespace medley {
 
@@ -37,17 +39,26 @@ struct Trips {
 // Of m micro-batches on at most so many stages.
 Trips TripsOf(int micro_batches, int most_stages);
 
-// What plans of some kind have in common, how many routes they have, and whether those share the optimizer's state; and what routes of
-// such plans do by some time at most. Keeps references to the problem and `memories`.
+// What plans of some kind have in common.
+struct PlanTraits {
+  RouteCount routes;
+  bool shards_optimizer = false;
+  // Of the devices of one class, which are slow to sum: no stage has more layers than `most_layers`, and some stage has `least_layers` at
+  // least. Others that hold the same wait for that one's host (SumFloor::OfHosts), and the first stage of a route has at
+  // least those of them that not all others have. -1: nothing is known.
+  int slow_class = -1, least_layers = 0, most_layers = std::numeric_limits<int>::max();
+};
+
+// Plans of a kind, and what routes of such plans do by some time at most. Keeps references to the problem and `memories`.
 class PlanKind {
  public:
   PlanKind(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, StageMemories& memories,
-           bool layers_on_hosts, int most_stages, RouteCount routes, bool shards_optimizer);
+           bool layers_on_hosts, int most_stages, const PlanTraits& traits);
 
   StageTable& table() { return table_; }
   const StageTable& table() const { return table_; }
   std::vector<ShapePricing>& pricings() { return pricings_; }
-  int most_routes() const { return routes_.most; }
+  int most_routes() const { return traits_.routes.most; }
   const std::vector<double>& sum_seconds() const { return sum_seconds_; }
   // Of what sums take, that parameters take to be gathered; 0: they are not.
   double gathered_over_summed() const { return gathered_over_summed_; }
@@ -58,9 +69,11 @@ class PlanKind {
 
  private:
   double SumsOf(const StageForm& stage) const;
+  // What such plans' sums of a stage take at least.
+  double LeastSumsOf(const StageForm& stage, const SumFloor& floor, const SumFloor& of_slow) const;
 
   StageTable table_;
-  const RouteCount routes_;
+  const PlanTraits traits_;
   double gathered_over_summed_ = 0;
   std::vector<ShapePricing> pricings_;
   std::vector<double> sum_seconds_;  // half of it where the optimizer's state is shared; empty: nothing

@@ -7,6 +7,7 @@
 
 #include "coordinator/planner/classes/many_devices.h"
 #include "coordinator/predictor/device_classes.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {
@@ -41,8 +42,8 @@ TEST_CASE("what a route does at most by some time is what counting down finds") 
       cost.transfer = LinkModel::Line(20 * static_cast<double>(seed), 1e6);
     StageMemories memories(problem);
     constexpr int kMostStages = 4;
-    PlanKind kind(problem, DeviceClassesOf(problem), memories, /*layers_on_hosts=*/false, kMostStages, {1, 4},
-                  /*shards_optimizer=*/false);
+    PlanKind kind(problem, DeviceClassesOf(problem), memories, /*layers_on_hosts=*/false, kMostStages,
+                  {.routes = {1, 4}});
     const int layers = problem.shape.model.layers;
     for (const ShapePricing& pricing : kind.pricings()) {
       for (int stages = 1; stages <= std::min(kMostStages, layers); ++stages) {
@@ -66,6 +67,67 @@ TEST_CASE("what a route does at most by some time is what counting down finds") 
     }
   }
   CHECK(counts > 100);
+}
+
+TEST_CASE("routes wait for what they share with hosts that are slow to sum") {
+  // Eight layers, each of 3 seconds; two hosts of eight devices with eight cards, and one of eight with one.
+  PlanningProblem problem = Alike(24, 8, 48);
+  std::vector<int> ends, hosts;
+  for (int d = 0; d < 24; ++d) {
+    DeviceCost& device = problem.devices[d];
+    device.kind = d < 16 ? "many cards" : "one card";
+    device.host = d / 8;
+    device.network_cards = d < 16 ? 8 : 1;
+    ends.push_back(d < 16 ? 0 : 1);
+    hosts.push_back(d / 8);
+  }
+  const double layer_bytes =
+      4.0 * static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(BlockOfLayer(0))));
+  problem.links = DeviceLinks(ends, hosts, 2);
+  // A layer's bytes take four seconds between hosts.
+  const LinkModel within = LinkModel::Line(0, 1e15), between = LinkModel::Line(0, layer_bytes / 4);
+  for (int a = 0; a < 2; ++a) {
+    problem.links.SetWithinHosts(a, a, {within, within});
+    for (int b = 0; b <= a; ++b) problem.links.SetBetweenHosts(a, b, {between, between});
+  }
+  const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
+  StageMemories memories(problem);
+  PlanTraits traits{.routes = {16, 24}, .shards_optimizer = true};
+  const PlanKind any(problem, classes, memories, /*layers_on_hosts=*/false, 4, traits);
+  traits.slow_class = 1;
+  traits.least_layers = 6;
+  const PlanKind slow(problem, classes, memories, /*layers_on_hosts=*/false, 4, traits);
+  const auto form = [](int layers, bool first, int from_end) {
+    return StageForm{.kind = 0, .layers = layers, .first = first, .from_end = from_end};
+  };
+  // Of six layers others hold half of what the host needs, which comes and goes by one card: two seconds a layer, either way. Backwards hide
+  // that; a device's first forward of 8 seconds does not, with what it gathers beside.
+  const SumFloor floor(problem, 16);
+  const auto beside_seconds = [&](const RouteShape& shape, int slow_layers) {
+    const double elements =
+        static_cast<double>(any.table().Parameters(shape.stages[0])) - slow_layers * layer_bytes / 4;
+    return floor.Seconds(elements, 1, shape.stages[0].layers - slow_layers + 3) / 2;
+  };
+  const RouteShape alone{.stages = {form(8, true, 1)}};
+  CHECK(slow.WayOf(alone, {}) == Approx(24 + 12 + beside_seconds(alone, 6) - 8).epsilon(1e-3));
+  CHECK(any.WayOf(alone, {}) == Approx(24).epsilon(1e-3));
+  // Of the first six of eight layers at least four are among any six.
+  const RouteShape two{.stages = {form(6, true, 2), form(2, false, 1)}};
+  CHECK(slow.WayOf(two, {}) - any.WayOf(two, {}) == Approx(8 + beside_seconds(two, 4) - 6).epsilon(1e-3));
+  // The first two may be others.
+  const RouteShape short_first{.stages = {form(2, true, 2), form(6, false, 1)}};
+  CHECK(slow.WayOf(short_first, {}) == any.WayOf(short_first, {}));
+  // No stage of the class has more layers than that.
+  traits.least_layers = 0;
+  traits.most_layers = 4;
+  PlanKind limited(problem, classes, memories, /*layers_on_hosts=*/false, 4, traits);
+  StageForm of_slow = form(5, true, 2);
+  of_slow.kind = 1;
+  CHECK_FALSE(limited.table().FitWithLeast(of_slow));
+  of_slow.layers = 4;
+  CHECK(limited.table().FitWithLeast(of_slow));
+  StageForm of_others = form(5, true, 2);
+  CHECK(limited.table().FitWithLeast(of_others));
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ struct TableScope {
   // Under GPipe a unit keeps an equal part for so many routes of the batch.
   int least_routes = 1;
   int only_degree = 0;  // of all stages; 0: any
+  // Of stages on the devices of one class: no more layers than that. -1: of none.
+  int limited_class = -1, most_layers = 0;
 };
 
 // A stage of a route by what its time and memory depend on.

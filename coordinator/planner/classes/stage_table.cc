@@ -66,6 +66,8 @@ RankMemory StageTable::MemoryOf(const StageForm& stage) {
 }
 
 bool StageTable::Fits(const StageForm& stage) {
+  if (kinds()[stage.kind].device_class == scope().limited_class && stage.layers > scope().most_layers)
+    return false;
   const RankMemory memory = MemoryOf(stage);
   return HasRoomOnHost(stage, memory) && medley::Fits(memory, kinds()[stage.kind].room);
 }

@@ -27,6 +27,19 @@ Rises RisesOf(const PlanningProblem& problem) {
   return rises;
 }
 
+// Of those between the hosts of these devices and others.
+LinkRise RiseFrom(const PlanningProblem& problem, const std::vector<int>& devices) {
+  std::set<int> ends;
+  for (const int d : devices) ends.insert(problem.links.EndOf(d));
+  LinkRise rise;
+  for (const LinkedDevices& kind : KindsOfLinks(problem)) {
+    const bool is_of_one =
+        ends.contains(problem.links.EndOf(kind.a)) || ends.contains(problem.links.EndOf(kind.b));
+    if (!kind.within_host && is_of_one) rise.Cover(problem.links.Between(kind.a, kind.b));
+  }
+  return rise;
+}
+
 // Whether hosts follow each other in the problem, so that samples of devices are of all hosts.
 bool HostsAreWhole(const PlanningProblem& problem) {
   std::set<int> seen;
@@ -47,9 +60,32 @@ SumFloor::Intake SumFloor::IntakeOf(double part, double bytes_per_second, double
   return {part, bytes_per_second, holders * 2 * kHierarchicalPieces * kMostSummed * level_bytes / part};
 }
 
-SumFloor::SumFloor(const PlanningProblem& problem, int replicas)
-    : bytes_per_element_(problem.wire_bytes_per_element) {
+SumFloor::SumFloor(const PlanningProblem& problem) : bytes_per_element_(problem.wire_bytes_per_element) {
   if (!AnySumIsMeasured(problem)) gathered_over_scattered_ = kGatheredBytesPerElement / bytes_per_element_;
+}
+
+SumFloor SumFloor::OfHosts(const PlanningProblem& problem, const DeviceClass& of, int holders) {
+  SumFloor floor(problem);
+  std::set<int> hosts;
+  for (const std::vector<int>& devices : of.hosts) hosts.insert(HostOf(problem, devices.front()));
+  std::map<int, int> devices_on;
+  std::vector<int> there;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    const int host = HostOf(problem, d);
+    if (!hosts.contains(host)) continue;
+    const int cards = problem.devices[d].network_cards;
+    if (cards <= 0) return floor;
+    there.push_back(d);
+    floor.most_cards_ = std::max(floor.most_cards_, cards);
+    floor.most_on_host_ = std::max(floor.most_on_host_, ++devices_on[host]);
+  }
+  const LinkRise rise = RiseFrom(problem, there);
+  const double others = 1 - static_cast<double>(floor.most_on_host_) / holders;
+  floor.between_ = IntakeOf(2 * others, rise.bytes_per_second, holders, rise.level_bytes);
+  return floor;
+}
+
+SumFloor::SumFloor(const PlanningProblem& problem, int replicas) : SumFloor(problem) {
   std::map<int, int> devices_on;
   for (const DeviceCost& device : problem.devices) {
     if (device.network_cards <= 0) return;

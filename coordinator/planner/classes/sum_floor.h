@@ -1,5 +1,6 @@
 #pragma once
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/device_classes.h"
 
 namespace medley {
 
@@ -19,6 +20,10 @@ class SumFloor {
  public:
   // `replicas`: of each layer at least; fewer than 2: nothing is summed.
   SumFloor(const PlanningProblem& problem, int replicas);
+  // Of sums over at least so many holders, in even parts, of whom one is on a host of that class: what is scattered or gathered by all whole sums
+  // look at, message by message (GroupSums). Its devices have so large a part of it at most, and what others have comes by its cards; twice
+  // that, as of whole sums. By no links but its own.
+  static SumFloor OfHosts(const PlanningProblem& problem, const DeviceClass& of, int holders);
 
   // Whether there is anything to be said.
   bool knows() const { return between_.part > 0 || within_.part > 0; }
@@ -30,6 +35,7 @@ class SumFloor {
   double gathered_over_scattered() const { return gathered_over_scattered_; }
 
  private:
+  explicit SumFloor(const PlanningProblem& problem);
   // What some host, or holder, takes in.
   struct Intake {
     double part = 0;  // of a vector; 0: nothing is known

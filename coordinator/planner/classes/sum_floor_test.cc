@@ -94,6 +94,42 @@ TEST_CASE("the floor of units of several devices is no more than sums of their r
   CHECK(sharp > 5);
 }
 
+TEST_CASE("what is shared with a host takes no less than its floor") {
+  int known = 0, sharp = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    std::mt19937_64 random(seed);
+    PlanningProblem problem = ManyDevices(seed, 16 + static_cast<int>(random() % 45));
+    for (DeviceCost& device : problem.devices) device.network_cards = device.kind == "kind 0" ? 1 : 4;
+    if (seed % 3 == 0) problem.wire_bytes_per_element = 2;
+    AlikeRoutePredictor predictor(problem);
+    const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
+    for (const DeviceClass& of : classes) {
+      std::vector<int> holders(problem.devices.size());
+      std::iota(holders.begin(), holders.end(), 0);
+      std::shuffle(holders.begin(), holders.end(), random);
+      holders.resize(10 + random() % (holders.size() - 9));
+      holders.push_back(of.first());
+      std::sort(holders.begin(), holders.end());
+      holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
+      const int count = static_cast<int>(holders.size());
+      GroupSums& sums = predictor.SumsOver(holders);
+      const SumFloor floor = SumFloor::OfHosts(problem, of, count);
+      known += floor.knows() ? 1 : 0;
+      for (const int64_t elements : {1000, 200'000, 30'000'000}) {
+        INFO("seed " << seed << ", " << count << " of " << problem.devices.size() << " devices, " << elements
+                     << " elements");
+        const double least = floor.Seconds(static_cast<double>(elements), 1, 1) / 2,
+                     scattered_seconds = sums.Seconds(elements, SumPart::kScattered);
+        CHECK(least <= scattered_seconds);
+        CHECK(floor.gathered_over_scattered() * least <= sums.Seconds(elements, SumPart::kGathered));
+        if (elements > 1'000'000 && least > 0.3 * scattered_seconds) ++sharp;
+      }
+    }
+  }
+  CHECK(known > 50);
+  CHECK(sharp > 10);
+}
+
 TEST_CASE("nothing is known of sums over one device, or where cards are not known") {
   PlanningProblem problem = ManyDevices(3, 24);
   for (DeviceCost& device : problem.devices) device.network_cards = 2;
