@@ -108,6 +108,7 @@ BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int6
     if (!problem.constraints.saves_memory || plan.routes.size() < 2) return true;
     Plan shared = plan;
     shared.shards_optimizer = true;
+    consider(shared);
     consider(WithUnitsByHost(problem, std::move(shared)));
     return true;
   });

@@ -33,8 +33,8 @@ class Sharding {
         best_seconds_(chosen.step_seconds) {}
 
   void Run(const std::vector<PredictedPlan>& plans) {
-    Try(WithSharedOptimizer(chosen_.plan), kOptimizer);  // one prediction, whatever time is left
-    for (const PredictedPlan& plan : plans) Try(WithSharedOptimizer(plan.plan), kOptimizer);
+    TryShared(chosen_.plan);  // a prediction or two, whatever time is left
+    for (const PredictedPlan& plan : plans) TryShared(plan.plan);
     TryParameters();
     TryBySpeed();
     TakeBest();
@@ -76,8 +76,11 @@ class Sharding {
                                        is_by_speed_ ? ", the faster ones more" : "",
                                        100 * (1 - best_seconds_ / chosen_.step_seconds));
     // What was said of another plan is no reason of this one.
-    const Plan shared = *WithSharedOptimizer(chosen_.plan);
-    const bool is_same = best_ == shared || best_ == WithOptimizerSharesBySpeed(problem_, shared);
+    const auto is_of = [&](const Plan& shared) {
+      return best_ == shared || best_ == WithOptimizerSharesBySpeed(problem_, shared);
+    };
+    const bool is_same = is_of(*WithSharedOptimizer(chosen_.plan)) ||
+                         is_of(*WithSharedOptimizer(chosen_.plan, /*by_host=*/false));
     if (!is_same) chosen_.fitting.clear();
     if (!is_same) chosen_.orders.clear();
     chosen_.plan = std::move(best_);
@@ -124,11 +127,19 @@ class Sharding {
   static constexpr char kOptimizer[] = "the optimizer's state",
                         kParameters[] = "the optimizer's state, gradients and parameters of layers";
 
-  absl::StatusOr<Plan> WithSharedOptimizer(Plan plan) const {
+  void TryShared(const Plan& plan) {
+    Try(WithSharedOptimizer(plan), kOptimizer);
+    // Of many devices predictions know no other order.
+    if (problem_.devices.size() <= kMostSearchedDevices)
+      Try(WithSharedOptimizer(plan, /*by_host=*/false), kOptimizer);
+  }
+
+  absl::StatusOr<Plan> WithSharedOptimizer(Plan plan, bool by_host = true) const {
     plan.shards_optimizer = true;
     plan.post_validation = false;
     for (Unit& unit : plan.units) unit.forwards_ahead = -1;
-    return WithFewestRecomputed(problem_, WithUnitsByHost(problem_, std::move(plan)));
+    if (by_host) plan = WithUnitsByHost(problem_, std::move(plan));
+    return WithFewestRecomputed(problem_, std::move(plan));
   }
 
   bool Allows(const Plan& replicas) const {

@@ -169,7 +169,12 @@ class EveryWayOf {
   }
 
   void Consider(const Plan& with_all) {
-    const Plan plan = WithFewest(with_all.shards_optimizer ? WithUnitsByHost(problem_, with_all) : with_all);
+    ConsiderNumbered(with_all);
+    if (with_all.shards_optimizer) ConsiderNumbered(WithUnitsByHost(problem_, with_all));
+  }
+
+  void ConsiderNumbered(const Plan& with_all) {
+    const Plan plan = WithFewest(with_all);
     const absl::StatusOr<double> seconds = simulator_.Run(plan);
     if (!seconds.ok()) std::abort();  // every plan that is made here is valid
     const bool saves =

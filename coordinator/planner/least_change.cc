@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_join.h"
 #include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/planner/techniques/unit_order.h"
 #include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/work_bound.h"
@@ -169,7 +170,7 @@ Plan Relabelled(const PlanningProblem& problem, const Plan& running, const Plan&
   Plan relabelled = plan;
   for (Unit& unit : relabelled.units)
     for (std::string& device : unit.devices) device = places.DeviceAt(device);
-  return relabelled;
+  return relabelled.shards_optimizer ? WithUnitsByHost(problem, std::move(relabelled)) : relabelled;
 }
 
 // What is known of `chosen` becomes what is known of the running plan in its place.

@@ -10,6 +10,7 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/seconds_of_plan.h"
 #include "coordinator/planner/techniques/optimizer_shares.h"
+#include "coordinator/planner/techniques/unit_order.h"
 #include "runtime/base/counted.h"
 
 namespace medley {
@@ -74,7 +75,10 @@ Alternative EvenSplitOfMany(const PlanningProblem& problem, const SearchLimits& 
         if (plan.ok() && !has_1f1b) plan->schedule = schedules.front();
         for (const bool shards : {false, true}) {
           if (shards && !problem.constraints.saves_memory) continue;
-          if (plan.ok()) plan->shards_optimizer = shards;
+          if (plan.ok() && shards) {
+            plan->shards_optimizer = true;
+            plan = WithUnitsByHost(problem, *std::move(plan));
+          }
           fastest.Try(plan, absl::StrCat(Counted(devices / (stages * degree), "route"), " of ",
                                          Counted(stages, "stage"),
                                          degree == 1 ? "" : absl::StrCat(" of ", degree, " devices"),

@@ -158,6 +158,11 @@ class Search {
   void AddLastBackwards(Choosing& choosing, size_t route);
   void TryNumberings(Choosing& choosing);
   void TryNumbering(Choosing& choosing, const std::vector<int>& order);
+  // Of the routes that are alike but for their numbers, the first.
+  static int FirstAlike(const Arrangement& arrangement, const std::vector<RouteChoice>& choice, int route);
+  // Whether it is the first of all orders that TryNumberings tries.
+  static bool IsFirstNumbering(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                               const std::vector<int>& order);
   double BoundOfChoice(const Arrangement& arrangement, const std::vector<RouteChoice>& choice);
 
   // Plans that share the optimizer's state, or have layers in host memory: search_saving.cc.

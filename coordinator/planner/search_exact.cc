@@ -155,6 +155,21 @@ void Search::AddLastBackwards(Choosing& choosing, size_t route) {
   }
 }
 
+int Search::FirstAlike(const Arrangement& arrangement, const std::vector<RouteChoice>& choice, int route) {
+  int first = 0;
+  while (arrangement.lists[first] != arrangement.lists[route] ||
+         arrangement.sizes[first] != arrangement.sizes[route] || !(choice[first] == choice[route]))
+    ++first;
+  return first;
+}
+
+bool Search::IsFirstNumbering(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                              const std::vector<int>& order) {
+  return std::is_sorted(order.begin(), order.end(), [&](int a, int b) {
+    return FirstAlike(arrangement, choice, a) < FirstAlike(arrangement, choice, b);
+  });
+}
+
 // All orders of the routes: it decides the rings and who answers for shared norms.
 void Search::TryNumberings(Choosing& choosing) {
   const Arrangement& arrangement = choosing.arrangement;
@@ -164,12 +179,8 @@ void Search::TryNumberings(Choosing& choosing) {
   std::vector<int> numbers;
   std::map<int, std::vector<int>> alike;
   for (int r = 0; r < static_cast<int>(choice.size()); ++r) {
-    int first = 0;
-    while (arrangement.lists[first] != arrangement.lists[r] ||
-           arrangement.sizes[first] != arrangement.sizes[r] || !(choice[first] == choice[r]))
-      ++first;
-    numbers.push_back(first);
-    alike[first].push_back(r);
+    numbers.push_back(FirstAlike(arrangement, choice, r));
+    alike[numbers.back()].push_back(r);
   }
   std::sort(numbers.begin(), numbers.end());
   do {

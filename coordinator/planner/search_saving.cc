@@ -6,6 +6,8 @@
 
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/techniques/fewest_layers.h"
+#include "coordinator/planner/techniques/unit_order.h"
+#include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/block_sizes.h"
 
 // Plans whose units share the optimizer's state, or have layers in host memory: how they save memory is no matter of
@@ -245,7 +247,14 @@ double Search::SimulateSaving(const Arrangement& arrangement, const std::vector<
         fitting->units[u].window_layers = ways[way][u].window_layers;
       }
     }
-    if (fitting) best = std::min(best, Simulate(*std::move(fitting), arrangement.units));
+    if (!fitting) continue;
+    // All orders of the routes are one by hosts.
+    if (sharding && IsFirstNumbering(arrangement, choice, order)) {
+      Plan by_host = WithUnitsByHost(simulated_, *fitting);
+      if (by_host != *fitting && FitsMemory(simulated_, by_host))
+        best = std::min(best, Simulate(std::move(by_host), arrangement.units));
+    }
+    best = std::min(best, Simulate(*std::move(fitting), arrangement.units));
   }
   return best;
 }

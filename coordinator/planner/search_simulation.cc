@@ -5,7 +5,6 @@
 
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/techniques/exchange_parts.h"
-#include "coordinator/planner/techniques/unit_order.h"
 
 // What a choice takes: its bound, and its simulation.
 namespace medley {
@@ -88,7 +87,6 @@ double Search::Simulate(const Arrangement& arrangement, const std::vector<RouteC
 
 double Search::Simulate(Plan plan, int units) {
   ++best_.simulated_plans;
-  if (plan.shards_optimizer) plan = WithUnitsByHost(simulated_, std::move(plan));
   const absl::StatusOr<double> seconds = simulator_.Run(plan);
   if (!seconds.ok()) return kInfinity;
   // Orders are not made for copies.
@@ -107,12 +105,17 @@ double Search::Simulate(Plan plan, int units) {
 
 void Search::KeepAmong(std::vector<PredictedPlan>& best, const Plan& plan, double seconds) {
   if (best.size() == kBestPlans && best.back().step_seconds <= seconds) return;
-  const auto is_alike = [&](const PredictedPlan& kept) {
-    return DevicesOf(kept.plan) == DevicesOf(plan) &&
-           std::equal(kept.plan.routes.begin(), kept.plan.routes.end(), plan.routes.begin(),
-                      plan.routes.end(), [](const Route& a, const Route& b) {
-                        return a.micro_batch_sequences == b.micro_batch_sequences;
+  const auto on_alike_devices = [&](const Plan& kept, const Route& a, const Route& b) {
+    return a.micro_batch_sequences == b.micro_batch_sequences &&
+           std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(),
+                      [&](UnitId one, UnitId other) {
+                        return kept.units[one].devices == plan.units[other].devices;
                       });
+  };
+  const auto is_alike = [&](const PredictedPlan& kept) {
+    return std::equal(kept.plan.routes.begin(), kept.plan.routes.end(), plan.routes.begin(),
+                      plan.routes.end(),
+                      [&](const Route& a, const Route& b) { return on_alike_devices(kept.plan, a, b); });
   };
   const auto alike = std::find_if(best.begin(), best.end(), is_alike);
   if (alike != best.end()) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -132,6 +134,24 @@ std::map<int, std::vector<int>> DevicesByHost(const PlanningProblem& problem,
   std::map<int, std::vector<int>> by_host;
   for (const int d : devices) by_host[HostOf(problem, d)].push_back(d);
   return by_host;
+}
+
+std::vector<int> PlacesByHost(const PlanningProblem& problem) {
+  const int devices = static_cast<int>(problem.devices.size());
+  std::unordered_map<int, std::pair<int, int>> first_of_host;  // end and device
+  for (int d = 0; d < devices; ++d) {
+    const std::pair own(problem.links.EndOf(d), d);
+    std::pair<int, int>& first = first_of_host.try_emplace(HostOf(problem, d), own).first->second;
+    first = std::min(first, own);
+  }
+  std::vector<int> in_order(devices), places(devices);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  std::sort(in_order.begin(), in_order.end(), [&](int a, int b) {
+    return std::pair(first_of_host.at(HostOf(problem, a)), a) <
+           std::pair(first_of_host.at(HostOf(problem, b)), b);
+  });
+  for (int place = 0; place < devices; ++place) places[in_order[place]] = place;
+  return places;
 }
 
 std::vector<LinkedDevices> KindsOfLinks(const PlanningProblem& problem) {

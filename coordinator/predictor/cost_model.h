@@ -166,6 +166,10 @@ inline int HostOf(const PlanningProblem& problem, int device) {
 std::map<int, std::vector<int>> DevicesByHost(const PlanningProblem& problem,
                                               const std::vector<int>& devices);
 
+// Of each device its place among all, hosts behind each other, and those that reach others alike side by side: by the least end and device of
+// their hosts, and then by number. In that order predictions take it that who shares a slice is numbered.
+std::vector<int> PlacesByHost(const PlanningProblem& problem);
+
 // Two devices for each kind of link that there is: between two ends, within a host or not.
 struct LinkedDevices {
   int a = 0, b = 0;

@@ -6,7 +6,7 @@
 namespace medley {
 
 GroupSums& SumsByMakeUp::Over(std::vector<int> devices, int at_once, bool on_hosts) {
-  std::sort(devices.begin(), devices.end());
+  std::sort(devices.begin(), devices.end(), [&](int a, int b) { return places_[a] < places_[b]; });
   std::vector<std::vector<int>> make_up;
   for (const auto& [host, members] : DevicesByHost(problem_, devices)) {
     std::vector<int>& classes = make_up.emplace_back();

@@ -15,7 +15,7 @@ class SumsByMakeUp {
  public:
   // `class_of`: of each device (device_classes.h). Both must outlive it.
   SumsByMakeUp(const PlanningProblem& problem, const std::vector<int>& class_of)
-      : problem_(problem), class_of_(class_of), samples_(problem, class_of) {}
+      : problem_(problem), class_of_(class_of), places_(PlacesByHost(problem)), samples_(problem, class_of) {}
 
   // So many such sums share the cards of the hosts; `on_hosts`: Reductions::GroupOf.
   GroupSums& Over(std::vector<int> devices, int at_once, bool on_hosts);
@@ -25,6 +25,7 @@ class SumsByMakeUp {
  private:
   const PlanningProblem& problem_;
   const std::vector<int>& class_of_;
+  const std::vector<int> places_;  // in which order devices are
   SumSamples samples_;
   // By how many are at once, whether on hosts, and of each host the classes of its members.
   std::map<std::tuple<int, bool, std::vector<std::vector<int>>>, std::unique_ptr<GroupSums>> sums_;

@@ -4,6 +4,7 @@
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/classes/many_devices.h"
 #include "coordinator/planner/planner.h"
+#include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
@@ -110,6 +111,49 @@ TEST_CASE("what a site far away cannot help with is no part of the bound") {
   // Few sequences can cross, and less than a micro-batch for each device is none.
   CHECK(found->lower_bound_seconds > 46);
   CHECK(found->lower_bound_seconds <= found->step_seconds);
+}
+
+TEST_CASE("the bound of plans that share has what all wait for that share with hosts of few cards") {
+  // Four hosts of four devices with four cards, and two with one; one micro-batch of 8 layers takes 24 seconds. No device has room
+  // for all of the optimizer's state, and routes have one stage.
+  PlanningProblem problem = Alike(24, 8, 72);
+  problem.constraints.max_stages = 1;
+  problem.constraints.saves_memory = true;
+  std::vector<int> ends, hosts;
+  for (int d = 0; d < 24; ++d) {
+    ends.push_back(d < 16 ? 0 : 1);
+    hosts.push_back(d / 4);
+    DeviceCost& device = problem.devices[d];
+    device.kind = d < 16 ? "many cards" : "one card";
+    device.host = d / 4;
+    device.network_cards = d < 16 ? 4 : 1;
+    device.room.memory = Bytes{13 * ModelElements(problem.shape.model)};
+  }
+  const double layer_bytes =
+      4.0 * static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(BlockOfLayer(0))));
+  problem.links = DeviceLinks(ends, hosts, 2);
+  const LinkModel within = LinkModel::Line(0, 1e15), between = LinkModel::Line(0, layer_bytes / 4);
+  for (int a = 0; a < 2; ++a) {
+    problem.links.SetWithinHosts(a, a, {within, within});
+    for (int b = 0; b <= a; ++b) problem.links.SetBetweenHosts(a, b, {between, between});
+  }
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  INFO(found->summary);
+  // All replicas, each with three micro-batches, as one would plan them by hand.
+  Plan replicas{.shards_optimizer = true};
+  for (int d = 0; d < 24; ++d) {
+    replicas.units.push_back({.devices = {problem.devices[d].name}, .chunks = {{0, 10}}});
+    replicas.routes.push_back({{d}, 3, 1});
+  }
+  REQUIRE(FitsMemory(problem, replicas));
+  const absl::StatusOr<double> by_hand = PredictStepSeconds(problem, replicas);
+  REQUIRE(by_hand.status().ToString() == "OK");
+  CHECK(found->lower_bound_seconds <= *by_hand);
+  CHECK(found->step_seconds <= *by_hand * 1.001);
+  // Who plans for 16 devices alone needs five micro-batches, 120 seconds. Of others more than half of the layers come to the last hosts by one
+  // card, 13 in 17 of four seconds each: the first forward of 8 seconds ends no sooner than five of them are there.
+  CHECK(found->lower_bound_seconds > 72 + 5 * 4 * 13.0 / 17 - 8);
 }
 
 }  // namespace

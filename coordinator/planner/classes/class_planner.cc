@@ -18,7 +18,9 @@
 #include "coordinator/planner/classes/replica_rounds.h"
 #include "coordinator/planner/classes/resources.h"
 #include "coordinator/planner/classes/slow_sums.h"
+#include "coordinator/planner/techniques/unit_order.h"
 #include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/work_bound.h"
 #include "runtime/base/counted.h"
 #include "runtime/base/stop_flag.h"
@@ -64,6 +66,7 @@ class Planning {
       OrderPasses(candidates_.judge(), std::move(moves), candidates_.judged(), ZonesInOrder(), stop_, best_);
     }
     TakePartIfFaster();
+    NumberByHosts();
     return std::move(best_);
   }
 
@@ -192,6 +195,13 @@ class Planning {
       best_.summary = std::move(at_home->summary);
       best_.orders = std::move(at_home->orders);
     }
+  }
+
+  // What is shared was predicted so. Parts of slices may differ by place, which memory for layers elsewhere goes by.
+  void NumberByHosts() {
+    if (!best_.plan.shards_optimizer) return;
+    Plan by_host = WithUnitsByHost(problem_, best_.plan);
+    if (FitsMemory(problem_, by_host)) best_.plan = std::move(by_host);
   }
 
   const PlanningProblem& problem_;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/many_devices.h"
@@ -43,6 +44,21 @@ TEST_CASE("plans of many devices are valid, fit, and are predicted as whole ones
   CHECK(planned >= 20);
 }
 
+// The devices in another order, from both ends of the list of hosts.
+PlanningProblem WithHostsInTurns(const PlanningProblem& problem) {
+  std::vector<std::vector<int>> hosts;
+  for (size_t d = 0; d < problem.devices.size(); ++d) {
+    if (d == 0 || problem.devices[d].host != problem.devices[d - 1].host) hosts.emplace_back();
+    hosts.back().push_back(static_cast<int>(d));
+  }
+  std::vector<int> order;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const std::vector<int>& next = hosts[i % 2 == 0 ? i / 2 : hosts.size() - 1 - i / 2];
+    order.insert(order.end(), next.begin(), next.end());
+  }
+  return OnDevices(problem, order);
+}
+
 TEST_CASE("where replicas share the optimizer's state plans are predicted as whole ones are") {
   int shared = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
@@ -52,6 +68,7 @@ TEST_CASE("where replicas share the optimizer's state plans are predicted as who
       device.network_cards = 1;
       device.update_seconds_per_parameter *= 300;
     }
+    if (seed % 2 == 0) problem = WithHostsInTurns(problem);
     INFO("seed " << seed << ", " << problem.devices.size() << " devices");
     const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
     if (absl::IsResourceExhausted(found.status())) continue;

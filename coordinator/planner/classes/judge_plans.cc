@@ -7,7 +7,6 @@
 #include "coordinator/planner/classes/host_layers.h"
 #include "coordinator/planner/classes/place_routes.h"
 #include "coordinator/planner/techniques/orders.h"
-#include "coordinator/planner/techniques/unit_order.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
@@ -198,8 +197,6 @@ double PlanJudge::Keep(Plan plan, std::string summary) {
     }
   }
   if (seconds == kNever || (found_any() && seconds >= best_.step_seconds)) return seconds;
-  // As predictions take it that what is shared is scattered and gathered.
-  if (plan.shards_optimizer) plan = WithUnitsByHost(predictor_.problem(), std::move(plan));
   best_.plan = std::move(plan);
   best_.step_seconds = seconds;
   best_.summary = std::move(summary);

@@ -39,7 +39,7 @@ class OptimisticMaster {
   }
 
   // The least time by which fractions of the routes do the batch, at most `high`, and prices of just before that, by
-  // which all there is costs the batch. No prices: nothing has one.
+  // which all there is costs the batch. Where none of the routes that are known does anything by `high` all have the same.
   std::pair<double, MasterRelaxation> Solve(double low, double high) const {
     const double batch = kind_.table().problem().shape.global_batch_sequences, enough = batch / kSameWorth;
     MasterRelaxation before = SolveBy(high);
@@ -59,7 +59,7 @@ class OptimisticMaster {
     if (low == 0) {
       for (const double sooner : kSooner) any = AddPrices(SolveBy(sooner * high), at) || any;
     }
-    if (!any) return {high, {}};
+    if (!any) std::fill(at.prices.begin(), at.prices.end(), 1.0);
     CostTheBatch(at);
     return {high, std::move(at)};
   }
@@ -122,12 +122,14 @@ double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<Rou
   int in_vain = 0;
   for (int round = 0; round < kMostRounds && !IsStopped(stop); ++round) {
     auto [seconds, at] = master.Solve(bound, upper_seconds);
-    if (at.prices.empty()) break;
     // Prices half way to the best ones are steadier, but none of these knows what the best ones lack: by turns.
+    bool are_own = true;
     if (!gained && in_vain % 2 == 0) {
       at = master.Between(std::move(at), best);
+      are_own = false;
     } else if (round == 0 && !best.prices.empty()) {
       at = master.Between(best, best);
+      are_own = false;
     }
     BoxSearch search(kind, devices, resources.DevicePrices(at.prices), at.route_price, seconds, stop);
     const double found = search.Run(parts) * (1 - kRounding);
@@ -139,7 +141,7 @@ double BoundOf(PlanKind& kind, const Resources& resources, const std::vector<Rou
     parts = search.Parts();
     bool any = false;
     for (RouteShape& shape : search.Worst()) any = master.Add(std::move(shape)) || any;
-    if (!any) break;
+    if (!any && are_own) break;  // they would be the same
   }
   return bound;
 }

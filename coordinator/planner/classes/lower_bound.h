@@ -16,8 +16,8 @@ struct KnownPlans {
   bool shards_optimizer = false;
 };
 
-// A time before which no plan of at most so many routes of such stages (stage_table.h) under 1F1B does the whole batch,
-// at most that of the best known plan. Sums of gradients take what SumFloor says, norms, updates and copies of layers that live
+// A time before which no plan of at most so many routes of such stages (stage_table.h) under 1F1B, whose replicas share the optimizer's state
+// evenly if they do, does the whole batch, at most that of the best known plan. Sums of gradients take what SumFloor says, norms, updates and copies of layers that live
 // in host memory nothing.
 //
 // What is known makes the bound sharp sooner, and need not be true. 0: `stop` is true, which may be null. Pure and

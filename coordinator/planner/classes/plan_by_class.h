@@ -14,8 +14,9 @@ struct PlanByClass {
   double step_seconds = 0;  // AlikeRoutePredictor
   double named_step_seconds =
       0;  // of the fastest plan under ScheduleByClasses; `plan` may have orders of its own
-  double lower_bound_seconds = 0;  // no plan under that is predicted to be faster; 0: not known
-  double busy_seconds = 0;         // none in any order is, for its devices compute so long; 0: not known
+  double lower_bound_seconds =
+      0;  // no plan under that whose replicas share evenly is predicted to be faster; 0: not known
+  double busy_seconds = 0;  // none in any order is, for its devices compute so long; 0: not known
   int64_t priced_shapes = 0, predicted_plans = 0;
   std::string summary;  // how it was found and what it does, for people
   std::string

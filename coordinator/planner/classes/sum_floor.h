@@ -10,7 +10,7 @@ namespace medley {
 // Of n holders on h hosts some host takes in 2 (h - 1) / h of the vector, for h - 1 messages bring each element together
 // and as many others must hear of it. It comes by as many messages at a time as the host has cards, or as many as there
 // are holders on it if that is less, each at no more than the greatest slope of any link between hosts. And some holder
-// takes in the whole vector, from its host and from others at once. Predictions of sums over many holders look at
+// takes in the whole vector, from its host and from others at once. Predictions of sums over many holders in large clusters look at
 // samples of them and at one of each host, of which the same is said. Nothing is said where cards are not known.
 //
 // Units of several devices hold parts of a layer. All holders of it wait until those of the fewest devices, d, have summed its n
@@ -20,9 +20,9 @@ class SumFloor {
  public:
   // `replicas`: of each layer at least; fewer than 2: nothing is summed.
   SumFloor(const PlanningProblem& problem, int replicas);
-  // Of sums over at least so many holders, in even parts, of whom one is on a host of that class: what is scattered or gathered by all whole sums
-  // look at, message by message (GroupSums). Its devices have so large a part of it at most, and what others have comes by its cards; twice
-  // that, as of whole sums. By no links but its own.
+  // Of sums that are shared by at least so many holders, in even parts, one of them on a host of `of`, and that predictions look at message
+  // by message (kMostSummedWhole): what that host's devices do not own comes, or goes, by its cards and over its own links. Half of Seconds() is
+  // what scattering takes at least; of whole sums nothing is said.
   static SumFloor OfHosts(const PlanningProblem& problem, const DeviceClass& of, int holders);
 
   // Whether there is anything to be said.

@@ -55,13 +55,15 @@ TEST_CASE("units of a host are numbered behind each other, and routes pass the s
   CHECK(WithUnitsByHost(problem, by_host) == by_host);
 }
 
-TEST_CASE("a plan with no two units on one host stays as it is") {
-  PlanningProblem problem = TwoKinds();
-  for (int d = 0; d < 8; ++d) problem.devices[d].host = 7 - d;
-  const Plan plan = FourPipelines(problem);
-  CHECK(WithUnitsByHost(problem, plan) == plan);
-  for (DeviceCost& device : problem.devices) device.host = -1;
-  CHECK(WithUnitsByHost(problem, plan) == plan);
+TEST_CASE("kinds lie side by side, in whatever order their hosts are, with one unit on each or several") {
+  const PlanningProblem by_kind = TwoKinds();
+  // Hosts of the two kinds in turns.
+  PlanningProblem in_turns = OnDevices(by_kind, {0, 1, 4, 5, 2, 3, 6, 7});
+  const Plan plan = FourPipelines(by_kind);
+  const std::vector<std::string> expected = {"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"};
+  CHECK(DevicesOf(WithUnitsByHost(in_turns, plan)) == expected);
+  for (size_t d = 0; d < in_turns.devices.size(); ++d) in_turns.devices[d].host = static_cast<int>(d);
+  CHECK(DevicesOf(WithUnitsByHost(in_turns, plan)) == expected);
 }
 
 TEST_CASE("what first and last stages share is halved within hosts first") {

@@ -92,6 +92,19 @@ std::string DescribeRoute(const Plan& plan, const Route& route) {
   return text;
 }
 
+// Each once, as routes come to them.
+std::vector<UnitId> UnitsByRoute(const Plan& plan) {
+  std::vector<UnitId> units;
+  std::vector<bool> known(plan.units.size(), false);
+  for (const Route& route : plan.routes) {
+    for (const UnitId u : route.units) {
+      if (!known[u]) units.push_back(u);
+      known[u] = true;
+    }
+  }
+  return units;
+}
+
 }  // namespace
 
 bool HasWindowsForAllLayers(const Plan& plan, const ModelConfig& config) {
@@ -277,8 +290,8 @@ std::string Describe(const Plan& plan) {
                                   sizes.size() == 1 ? ", micro-batch " : ", micro-batches ",
                                   absl::StrJoin(sizes, ", "), ", ", NameOf(plan.schedule));
   if (plan.shards_optimizer) {
-    const auto weight = [](std::string* out, const Unit& unit) {
-      absl::StrAppend(out, unit.optimizer_weight);
+    const auto weight = [&](std::string* out, UnitId unit) {
+      absl::StrAppend(out, plan.units[unit].optimizer_weight);
     };
     const bool evenly = std::all_of(plan.units.begin(), plan.units.end(), [&](const Unit& unit) {
       return unit.optimizer_weight == plan.units.front().optimizer_weight;
@@ -287,7 +300,7 @@ std::string Describe(const Plan& plan) {
     absl::StrAppend(&text, ", optimizer sharded ",
                     evenly                             ? "evenly"
                     : plan.units.size() > kMostWeights ? "unevenly"
-                                                       : absl::StrJoin(plan.units, ":", weight));
+                                                       : absl::StrJoin(UnitsByRoute(plan), ":", weight));
   }
   if (plan.post_validation) absl::StrAppend(&text, ", post-validation");
   // Those that read alike are told once.

@@ -113,7 +113,7 @@ TEST_CASE("a plan is described in one line") {
       "of 4 | [b/0 blocks 0-5] x 2 of 1");
   mixed.units[1].optimizer_weight = 3;
   CHECK(Describe(mixed) ==
-        "2 routes, micro-batches 1, 4, 1f1b, optimizer sharded 1:3:1: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 "
+        "2 routes, micro-batches 1, 4, 1f1b, optimizer sharded 1:1:3: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 "
         "of 4 | [b/0 blocks 0-5] x 2 of 1");
   CHECK(VisitsOf(mixed, 1)[0].first_sequence == 24);
   CHECK(VisitsOf(mixed, 1)[0].micro_batch_sequences == 1);
