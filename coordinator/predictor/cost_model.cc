@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -138,18 +139,22 @@ std::map<int, std::vector<int>> DevicesByHost(const PlanningProblem& problem,
 
 std::vector<int> PlacesByHost(const PlanningProblem& problem) {
   const int devices = static_cast<int>(problem.devices.size());
-  std::unordered_map<int, std::pair<int, int>> first_of_host;  // end and device
+  struct Host {
+    int end, first, devices = 0;
+  };
+  std::unordered_map<int, Host> hosts;
   for (int d = 0; d < devices; ++d) {
-    const std::pair own(problem.links.EndOf(d), d);
-    std::pair<int, int>& first = first_of_host.try_emplace(HostOf(problem, d), own).first->second;
-    first = std::min(first, own);
+    Host& host = hosts.try_emplace(HostOf(problem, d), Host{problem.links.EndOf(d), d}).first->second;
+    host.end = std::min(host.end, problem.links.EndOf(d));
+    ++host.devices;
   }
+  const auto place = [&](int device) {
+    const Host& host = hosts.at(HostOf(problem, device));
+    return std::tuple(host.end, -host.devices, host.first, device);
+  };
   std::vector<int> in_order(devices), places(devices);
   std::iota(in_order.begin(), in_order.end(), 0);
-  std::sort(in_order.begin(), in_order.end(), [&](int a, int b) {
-    return std::pair(first_of_host.at(HostOf(problem, a)), a) <
-           std::pair(first_of_host.at(HostOf(problem, b)), b);
-  });
+  std::sort(in_order.begin(), in_order.end(), [&](int a, int b) { return place(a) < place(b); });
   for (int place = 0; place < devices; ++place) places[in_order[place]] = place;
   return places;
 }

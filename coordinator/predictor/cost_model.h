@@ -166,8 +166,9 @@ inline int HostOf(const PlanningProblem& problem, int device) {
 std::map<int, std::vector<int>> DevicesByHost(const PlanningProblem& problem,
                                               const std::vector<int>& devices);
 
-// Of each device its place among all, hosts behind each other, and those that reach others alike side by side: by the least end and device of
-// their hosts, and then by number. In that order predictions take it that who shares a slice is numbered.
+// Of each device its place among all, hosts behind each other: by the least of their ends, so that those that reach others alike are side by
+// side, the largest of these first, and then by number. In that order predictions take it that who shares a slice is numbered; of its first
+// holders pairs are folded, where their number is no power of two, and large hosts are left with a round number of these.
 std::vector<int> PlacesByHost(const PlanningProblem& problem);
 
 // Two devices for each kind of link that there is: between two ends, within a host or not.
