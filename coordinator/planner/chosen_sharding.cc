@@ -55,18 +55,46 @@ class Sharding {
   void TryParameters() {
     Try(WithShardedParameters(problem_, chosen_.plan), kParameters);
     for (const int size : problem_.micro_batch_sizes) {
-      if (!DividesBatch(problem_, size)) continue;
-      const absl::StatusOr<Plan> sharded = FullyShardedReplicas(problem_, size);
-      if (!sharded.ok() || !Allows(*sharded)) continue;
-      Try(sharded, kParameters);
-      Plan replicas = *sharded;
-      replicas.schedule = problem_.constraints.schedules.front();
-      for (Unit& unit : replicas.units) {
-        unit.window_layers = 0;
-        unit.layers_home = LayersHome::kHost;
-      }
-      Try(std::move(replicas), kOptimizer);
+      if (DividesBatch(problem_, size)) TryReplicas(problem_, size);
     }
+    if (problem_.devices.size() <= kMostSearchedDevices) TryFewerReplicas();
+  }
+
+  // Where a step has few micro-batches, or updates take long, the slowest devices may be no help.
+  void TryFewerReplicas() {
+    std::vector<int> fastest;
+    for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
+      if (!problem_.devices[d].times.empty()) fastest.push_back(d);
+    }
+    const auto layer_seconds = [&](int d) {
+      const PassTimes& layer = problem_.devices[d].times.front().layer;
+      return layer.forward_seconds + layer.backward_seconds;
+    };
+    std::stable_sort(fastest.begin(), fastest.end(),
+                     [&](int a, int b) { return layer_seconds(a) < layer_seconds(b); });
+    while (fastest.size() > 2) {
+      fastest.pop_back();
+      std::vector<int> devices = fastest;
+      std::sort(devices.begin(), devices.end());
+      const PlanningProblem few = OnDevices(problem_, devices);
+      for (const int size : few.micro_batch_sizes) {
+        if (DividesBatch(few, size)) TryReplicas(few, size);
+      }
+    }
+  }
+
+  // Of all devices of `problem`, which are of the one that is planned for, in micro-batches of one size.
+  void TryReplicas(const PlanningProblem& problem, int size) {
+    const absl::StatusOr<Plan> sharded = FullyShardedReplicas(problem, size);
+    if (!sharded.ok() || !Allows(*sharded)) return;
+    Try(sharded, kParameters);
+    Plan replicas = *sharded;
+    replicas.schedule = problem_.constraints.schedules.front();
+    for (Unit& unit : replicas.units) {
+      unit.window_layers = 0;
+      unit.layers_home = LayersHome::kHost;
+    }
+    Try(std::move(replicas), kOptimizer);
   }
 
   // False: none is faster.

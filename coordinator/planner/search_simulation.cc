@@ -105,17 +105,13 @@ double Search::Simulate(Plan plan, int units) {
 
 void Search::KeepAmong(std::vector<PredictedPlan>& best, const Plan& plan, double seconds) {
   if (best.size() == kBestPlans && best.back().step_seconds <= seconds) return;
-  const auto on_alike_devices = [&](const Plan& kept, const Route& a, const Route& b) {
-    return a.micro_batch_sequences == b.micro_batch_sequences &&
-           std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(),
-                      [&](UnitId one, UnitId other) {
-                        return kept.units[one].devices == plan.units[other].devices;
-                      });
-  };
+  // One of each set of devices, however routes divide them: more would leave no room for others.
   const auto is_alike = [&](const PredictedPlan& kept) {
-    return std::equal(kept.plan.routes.begin(), kept.plan.routes.end(), plan.routes.begin(),
-                      plan.routes.end(),
-                      [&](const Route& a, const Route& b) { return on_alike_devices(kept.plan, a, b); });
+    return DevicesOf(kept.plan) == DevicesOf(plan) &&
+           std::equal(kept.plan.routes.begin(), kept.plan.routes.end(), plan.routes.begin(),
+                      plan.routes.end(), [](const Route& a, const Route& b) {
+                        return a.micro_batch_sequences == b.micro_batch_sequences;
+                      });
   };
   const auto alike = std::find_if(best.begin(), best.end(), is_alike);
   if (alike != best.end()) {
