@@ -170,7 +170,7 @@ Plan Relabelled(const PlanningProblem& problem, const Plan& running, const Plan&
   Plan relabelled = plan;
   for (Unit& unit : relabelled.units)
     for (std::string& device : unit.devices) device = places.DeviceAt(device);
-  return relabelled.shards_optimizer ? WithUnitsByHost(problem, std::move(relabelled)) : relabelled;
+  return WithUnitsByHost(problem, std::move(relabelled));
 }
 
 // What is known of `chosen` becomes what is known of the running plan in its place.

@@ -75,8 +75,8 @@ Alternative EvenSplitOfMany(const PlanningProblem& problem, const SearchLimits& 
         if (plan.ok() && !has_1f1b) plan->schedule = schedules.front();
         for (const bool shards : {false, true}) {
           if (shards && !problem.constraints.saves_memory) continue;
-          if (plan.ok() && shards) {
-            plan->shards_optimizer = true;
+          if (plan.ok()) {
+            plan->shards_optimizer = shards;
             plan = WithUnitsByHost(problem, *std::move(plan));
           }
           fastest.Try(plan, absl::StrCat(Counted(devices / (stages * degree), "route"), " of ",

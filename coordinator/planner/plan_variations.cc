@@ -137,7 +137,7 @@ class Pairing {
         unit.chunks[0].end = std::max(unit.chunks[0].end, other.chunks[0].end);
       }
     }
-    return paired.shards_optimizer ? WithUnitsByHost(problem_, std::move(paired)) : paired;
+    return WithUnitsByHost(problem_, std::move(paired));
   }
 
   const PlanningProblem& problem_;

@@ -201,14 +201,7 @@ TEST_CASE("no plan is predicted to be faster than the lower bound, also when the
 
 TEST_CASE("replicas that share the optimizer's state leave out devices that are no help") {
   // Six devices, five micro-batches, and updates that take several times as long as passes.
-  PlanningProblem problem = RandomProblem(10097, {.min_devices = 2,
-                                                  .max_devices = 6,
-                                                  .kinds = 3,
-                                                  .max_layers = 2,
-                                                  .max_micro_batches = 8,
-                                                  .processors = RandomProcessors::kOwn,
-                                                  .hosts = RandomHosts::kOwn});
-  problem.constraints.saves_memory = true;
+  const PlanningProblem problem = SmallProblem(10097);
   const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
   REQUIRE(chosen.ok());
   const BruteForce brute = LeastSeconds(problem, SameKind::kInOrder, 100'000);

@@ -193,6 +193,18 @@ PlanningProblem RandomProblem(uint64_t seed, const RandomProblemOptions& options
   return Generator(seed, options).Run();
 }
 
+PlanningProblem SmallProblem(uint64_t seed) {
+  PlanningProblem problem = RandomProblem(seed, {.min_devices = 2,
+                                                 .max_devices = 6,
+                                                 .kinds = 3,
+                                                 .max_layers = 2,
+                                                 .max_micro_batches = 8,
+                                                 .processors = RandomProcessors::kOwn,
+                                                 .hosts = RandomHosts::kOwn});
+  problem.constraints.saves_memory = true;
+  return problem;
+}
+
 PlanningProblem UnevenPipeline() {
   PlanningProblem problem;
   problem.shape.model = {

@@ -45,4 +45,7 @@ PlanningProblem RandomProblem(uint64_t seed, const RandomProblemOptions& options
 // Passes may have an order of their own, and one makes it faster.
 PlanningProblem UnevenPipeline();
 
+// Two to six devices on hosts of their own, of a model of two layers at most, that may save memory.
+PlanningProblem SmallProblem(uint64_t seed);
+
 }  // namespace medley

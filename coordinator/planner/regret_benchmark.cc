@@ -60,14 +60,7 @@ void AddProblem(uint64_t seed, Regret& regret) {
     const EveryWay every = TryEveryWay(problem, kMostPlansToSave);
     return Add(problem, every.least_seconds, every.complete, regret);
   }
-  PlanningProblem problem = RandomProblem(seed, {.min_devices = 2,
-                                                 .max_devices = 6,
-                                                 .kinds = 3,
-                                                 .max_layers = 2,
-                                                 .max_micro_batches = 8,
-                                                 .processors = RandomProcessors::kOwn,
-                                                 .hosts = RandomHosts::kOwn});
-  problem.constraints.saves_memory = true;
+  const PlanningProblem problem = SmallProblem(seed);
   const BruteForce brute = LeastSeconds(problem, SameKind::kInOrder, kMostPlans);
   Add(problem, brute.least_seconds, brute.complete, regret);
 }

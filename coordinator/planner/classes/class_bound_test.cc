@@ -116,27 +116,11 @@ TEST_CASE("what a site far away cannot help with is no part of the bound") {
 TEST_CASE("the bound of plans that share has what all wait for that share with hosts of few cards") {
   // Four hosts of four devices with four cards, and two with one; one micro-batch of 8 layers takes 24 seconds. No device has room
   // for all of the optimizer's state, and routes have one stage.
-  PlanningProblem problem = Alike(24, 8, 72);
+  PlanningProblem problem = ManyCardsAndOne(/*on_host=*/4, 72);
   problem.constraints.max_stages = 1;
   problem.constraints.saves_memory = true;
-  std::vector<int> ends, hosts;
-  for (int d = 0; d < 24; ++d) {
-    ends.push_back(d < 16 ? 0 : 1);
-    hosts.push_back(d / 4);
-    DeviceCost& device = problem.devices[d];
-    device.kind = d < 16 ? "many cards" : "one card";
-    device.host = d / 4;
-    device.network_cards = d < 16 ? 4 : 1;
+  for (DeviceCost& device : problem.devices)
     device.room.memory = Bytes{13 * ModelElements(problem.shape.model)};
-  }
-  const double layer_bytes =
-      4.0 * static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(BlockOfLayer(0))));
-  problem.links = DeviceLinks(ends, hosts, 2);
-  const LinkModel within = LinkModel::Line(0, 1e15), between = LinkModel::Line(0, layer_bytes / 4);
-  for (int a = 0; a < 2; ++a) {
-    problem.links.SetWithinHosts(a, a, {within, within});
-    for (int b = 0; b <= a; ++b) problem.links.SetBetweenHosts(a, b, {between, between});
-  }
   const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
   REQUIRE(found.status().ToString() == "OK");
   INFO(found->summary);

@@ -199,7 +199,6 @@ class Planning {
 
   // What is shared was predicted so. Parts of slices may differ by place, which memory for layers elsewhere goes by.
   void NumberByHosts() {
-    if (!best_.plan.shards_optimizer) return;
     Plan by_host = WithUnitsByHost(problem_, best_.plan);
     if (FitsMemory(problem_, by_host)) best_.plan = std::move(by_host);
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/ir/model/model_share.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 
@@ -102,6 +103,28 @@ PlanningProblem Alike(int devices, int layers, int batch) {
   problem.links = DeviceLinks(ends, hosts, 1);
   const LinkModel link = LinkModel::Line(0, 1e15);
   problem.links.SetBetweenHosts(0, 0, {link, link});
+  return problem;
+}
+
+PlanningProblem ManyCardsAndOne(int on_host, int batch) {
+  PlanningProblem problem = Alike(24, 8, batch);
+  std::vector<int> ends, hosts;
+  for (int d = 0; d < 24; ++d) {
+    DeviceCost& device = problem.devices[d];
+    device.kind = d < 16 ? "many cards" : "one card";
+    device.host = d / on_host;
+    device.network_cards = d < 16 ? on_host : 1;
+    ends.push_back(d < 16 ? 0 : 1);
+    hosts.push_back(device.host);
+  }
+  const auto layer_elements =
+      static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(BlockOfLayer(0))));
+  problem.links = DeviceLinks(ends, hosts, 2);
+  const LinkModel within = LinkModel::Line(0, 1e15), between = LinkModel::Line(0, layer_elements);
+  for (int a = 0; a < 2; ++a) {
+    problem.links.SetWithinHosts(a, a, {within, within});
+    for (int b = 0; b <= a; ++b) problem.links.SetBetweenHosts(a, b, {between, between});
+  }
   return problem;
 }
 

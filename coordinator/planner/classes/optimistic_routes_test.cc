@@ -71,25 +71,9 @@ TEST_CASE("what a route does at most by some time is what counting down finds") 
 
 TEST_CASE("routes wait for what they share with hosts that are slow to sum") {
   // Eight layers, each of 3 seconds; two hosts of eight devices with eight cards, and one of eight with one.
-  PlanningProblem problem = Alike(24, 8, 48);
-  std::vector<int> ends, hosts;
-  for (int d = 0; d < 24; ++d) {
-    DeviceCost& device = problem.devices[d];
-    device.kind = d < 16 ? "many cards" : "one card";
-    device.host = d / 8;
-    device.network_cards = d < 16 ? 8 : 1;
-    ends.push_back(d < 16 ? 0 : 1);
-    hosts.push_back(d / 8);
-  }
-  const double layer_bytes =
-      4.0 * static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(BlockOfLayer(0))));
-  problem.links = DeviceLinks(ends, hosts, 2);
-  // A layer's bytes take four seconds between hosts.
-  const LinkModel within = LinkModel::Line(0, 1e15), between = LinkModel::Line(0, layer_bytes / 4);
-  for (int a = 0; a < 2; ++a) {
-    problem.links.SetWithinHosts(a, a, {within, within});
-    for (int b = 0; b <= a; ++b) problem.links.SetBetweenHosts(a, b, {between, between});
-  }
+  const PlanningProblem problem = ManyCardsAndOne(/*on_host=*/8, 48);
+  const auto layer_elements =
+      static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(BlockOfLayer(0))));
   const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
   StageMemories memories(problem);
   PlanTraits traits{.routes = {16, 24}, .shards_optimizer = true};
@@ -105,7 +89,7 @@ TEST_CASE("routes wait for what they share with hosts that are slow to sum") {
   const SumFloor floor(problem, 16);
   const auto beside_seconds = [&](const RouteShape& shape, int slow_layers) {
     const double elements =
-        static_cast<double>(any.table().Parameters(shape.stages[0])) - slow_layers * layer_bytes / 4;
+        static_cast<double>(any.table().Parameters(shape.stages[0])) - slow_layers * layer_elements;
     return floor.Seconds(elements, 1, shape.stages[0].layers - slow_layers + 3) / 2;
   };
   const RouteShape alone{.stages = {form(8, true, 1)}};

@@ -10,6 +10,7 @@
 namespace medley {
 
 Plan WithUnitsByHost(const PlanningProblem& problem, Plan plan) {
+  if (!plan.shards_optimizer) return plan;
   const std::vector<int> places = PlacesByHost(problem);
   const std::unordered_map<std::string, int> device_by_name = DevicesByName(problem);
   std::vector<int> place_of_unit;

@@ -30,9 +30,9 @@ PlanningProblem TwoKinds() {
   return problem;
 }
 
-// Four routes, each of a device of the first kind and one of the second.
+// Four routes, each of a device of the first kind and one of the second, that share the optimizer's state.
 Plan FourPipelines(const PlanningProblem& problem) {
-  Plan plan;
+  Plan plan{.shards_optimizer = true};
   for (int r = 0; r < 4; ++r) {
     plan.units.push_back({.devices = {problem.devices[r].name}, .chunks = {{0, 3}}});
     plan.units.push_back({.devices = {problem.devices[4 + r].name}, .chunks = {{3, 6}}});
@@ -53,6 +53,13 @@ TEST_CASE("units of a host are numbered behind each other, and routes pass the s
     for (int s = 0; s < 2; ++s) CHECK(by_host.units[by_host.routes[r].units[s]] == plan.units[2 * r + s]);
   }
   CHECK(WithUnitsByHost(problem, by_host) == by_host);
+}
+
+TEST_CASE("a plan that shares nothing keeps its numbers") {
+  const PlanningProblem problem = TwoKinds();
+  Plan plan = FourPipelines(problem);
+  plan.shards_optimizer = false;
+  CHECK(WithUnitsByHost(problem, plan) == plan);
 }
 
 TEST_CASE("kinds lie side by side, in whatever order their hosts are, with one unit on each or several") {
@@ -91,8 +98,7 @@ TEST_CASE("of hosts of a kind the largest come first") {
 
 TEST_CASE("what first and last stages share is halved within hosts first") {
   const PlanningProblem problem = TwoKinds();
-  Plan plan = FourPipelines(problem);
-  plan.shards_optimizer = true;
+  const Plan plan = FourPipelines(problem);
   const absl::StatusOr<double> by_route = PredictStepSeconds(problem, plan),
                                by_host = PredictStepSeconds(problem, WithUnitsByHost(problem, plan));
   REQUIRE(by_route.status().ToString() == "OK");
