@@ -1,7 +1,6 @@
 #include "coordinator/predictor/group_sums.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -23,9 +22,6 @@ constexpr int kMostTold = 8;
 constexpr double kSizesOfOctave = 2;
 // Of hosts that are made up in many ways, some.
 constexpr size_t kMostHosts = 8;
-constexpr int kMostLookedAt = 64, kMostLookedAtInTurn = 256;
-// An algorithm that few tell so much slower than another one may be faster.
-constexpr double kMayDecide = 1.6;
 // Hosts may be filled in so many ways that few of so many members tell less than it takes to look at all.
 constexpr int kMostWhole = 48;
 
@@ -130,8 +126,6 @@ GroupSums::GroupSums(SumSamples& samples, std::vector<int> devices, int most_exa
     exact_ = &samples.Of(devices_, members(), at_once);
   if (exact_ != nullptr) return;
   half_ = &samples.Of(devices_, most_exact / 2, at_once);
-  three_ = &samples.Of(devices_, 3, at_once);
-  two_ = &samples.Of(devices_, 2, at_once);
   ring_ = RingOver(devices_, at_once);
   if (boundaries_.empty()) return;
   nests_.push_back(NestAlong(boundaries_, shows_hosts_));
@@ -170,10 +164,6 @@ void GroupSums::FindBoundaries() {
                    ways = cards / at_once_, members = static_cast<double>(devices.size());
       ways_out_ = std::min({ways_out_, ways, members});
     }
-    const size_t of_first = by_host.begin()->second.size();
-    const bool alike = std::all_of(by_host.begin(), by_host.end(),
-                                   [&](const auto& of) { return of.second.size() == of_first; });
-    if (alike && std::has_single_bit(of_first)) on_each_ = static_cast<int>(of_first);
   }
   for (const Boundary& of_sample : whole_->Boundaries()) {
     std::map<int, std::set<int>> parts_of_end;
@@ -258,19 +248,27 @@ double GroupSums::SecondsOf(int64_t elements, SumPart part) {
   return entry->second;
 }
 
-// Half of what all of it takes. What is gathered travels as f32.
 double GroupSums::HalvedSeconds(int64_t elements, SumPart part) {
-  const double bytes_of_sums =
-      part == SumPart::kGathered ? kGatheredBytesPerElement / problem_.wire_bytes_per_element : 1;
-  const auto count = static_cast<int64_t>(std::llround(static_cast<double>(elements) * bytes_of_sums));
-  return HalvingDoublingSeconds(std::max<int64_t>(1, count)) / 2;
+  std::unique_ptr<HalvingRounds>& rounds = part == SumPart::kWhole ? whole_rounds_ : shared_rounds_;
+  if (rounds == nullptr) {
+    std::vector<int> order(devices_.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (part == SumPart::kWhole) order = ShapeAlong(boundaries_, order_).order;
+    std::vector<int> devices;
+    std::vector<Boundary> boundaries(boundaries_.size());
+    for (const int place : order) {
+      devices.push_back(devices_[place]);
+      for (size_t b = 0; b < boundaries.size(); ++b) boundaries[b].push_back(boundaries_[b][place]);
+    }
+    rounds = std::make_unique<HalvingRounds>(problem_, devices, boundaries, at_once_);
+  }
+  return rounds->Seconds(elements, part);
 }
 
 bool GroupSums::SharesByHalves(int64_t elements) {
   const std::optional<CollectiveAlgorithm>& forced = problem_.forced_all_reduce;
   if (members() < 3 || (forced && forced != CollectiveAlgorithm::kHalvingDoubling)) return false;
   if (forced) return true;
-  if (shares_outer_ways_ && !IsPowerOfTwo()) return false;  // who crosses a way how often few do not tell
   double ring_seconds = 0, halved_seconds = 0;
   for (const SumPart part : {SumPart::kScattered, SumPart::kGathered}) {
     ring_seconds += RingSecondsOf(elements, part);
@@ -288,79 +286,20 @@ GroupSums::Way GroupSums::FastestWay(int64_t elements, std::optional<CollectiveA
     if (way.seconds < fastest.seconds) fastest = way;
   };
   const auto wanted = [&](CollectiveAlgorithm one) { return !algorithm || *algorithm == one; };
-  // Cut in halves, parts lie across each other; who then crosses a shared way how often, few do not tell.
-  const bool halves = algorithm.has_value() || !shares_outer_ways_ || IsPowerOfTwo();
+  // How often a tree crosses a shared way, few do not tell, but of a power of two.
+  const bool is_power_of_two = (devices_.size() & (devices_.size() - 1)) == 0;
   // Without boundaries a hierarchy is a ring.
   if (wanted(CollectiveAlgorithm::kRing) || (wanted(CollectiveAlgorithm::kHierarchical) && nests_.empty()))
     consider({fastest.algorithm, nullptr, ring_.Seconds(static_cast<double>(elements))});
-  if (halves && wanted(CollectiveAlgorithm::kTree))
+  if (wanted(CollectiveAlgorithm::kTree) && (algorithm.has_value() || !shares_outer_ways_ || is_power_of_two))
     consider({CollectiveAlgorithm::kTree, nullptr, TreeSeconds(elements)});
   if (wanted(CollectiveAlgorithm::kHierarchical)) {
     for (const Nest& nest : nests_)
       consider({CollectiveAlgorithm::kHierarchical, &nest, NestSeconds(nest, elements)});
   }
-  if (!halves || !wanted(CollectiveAlgorithm::kHalvingDoubling)) return fastest;
-  Way halving{CollectiveAlgorithm::kHalvingDoubling, nullptr, HalvingDoublingSeconds(elements)};
-  // Who of several on a host crosses how often then is looked at where that is not too many, and only if it would decide; most of all where
-  // they take turns on its way out, for nobody knows its cards.
-  const bool takes_turns = problem_.devices[devices_.front()].network_cards == 0;
-  const int most = takes_turns ? kMostLookedAtInTurn : kMostLookedAt;
-  if (!algorithm && shows_hosts_ && members() <= most && halving.seconds < kMayDecide * fastest.seconds)
-    halving.seconds = samples_.Of(devices_, members(), at_once_).Seconds(elements, halving.algorithm);
-  consider(halving);
+  if (wanted(CollectiveAlgorithm::kHalvingDoubling))
+    consider({CollectiveAlgorithm::kHalvingDoubling, nullptr, HalvedSeconds(elements, SumPart::kWhole)});
   return fastest;
-}
-
-// The first rounds and the last ones are between those beside each other, on one host. What is then left of the vector, a part for each
-// of its members, goes between hosts, whose cards these parts share; or in turns by one way, as if one member sent them all. Of those that
-// are no power of two some give all to who is beside them first, and get it back: twice what two exchange.
-double GroupSums::HalvingDoublingByHosts(int64_t elements) {
-  if (between_ == nullptr) {
-    std::set<std::vector<int>> known;
-    std::vector<int> firsts;
-    for (const auto& [host, devices] : DevicesByHost(problem_, devices_)) {
-      firsts.push_back(devices.front());
-      std::vector<int> make_up;
-      for (const int d : devices) make_up.push_back(problem_.links.EndOf(d));
-      if (known.size() < kMostHosts && known.insert(std::move(make_up)).second)
-        hosts_.push_back(&samples_.Of(devices, on_each_, /*at_once=*/1));
-    }
-    firsts.resize(std::bit_floor(firsts.size()));
-    const bool has_cards = problem_.devices[firsts.front()].network_cards > 0;
-    parts_between_ = has_cards ? on_each_ : 1;
-    between_ =
-        std::make_unique<GroupSums>(samples_, std::move(firsts), most_exact_, at_once_ * parts_between_);
-  }
-  constexpr CollectiveAlgorithm kHalving = CollectiveAlgorithm::kHalvingDoubling;
-  double within_seconds = 0, folding_seconds = 0;
-  for (SumSample* host : hosts_) {
-    within_seconds = std::max(within_seconds, host->Seconds(elements, kHalving));
-    if (IsPowerOfTwo()) continue;
-    SumSample& two = samples_.Of({host->devices()[0], host->devices()[1]}, 2, /*at_once=*/1);
-    folding_seconds = std::max(folding_seconds, 2 * two.Seconds(elements, kHalving));
-  }
-  return folding_seconds + within_seconds +
-         between_->FastestWay(std::max<int64_t>(1, elements / parts_between_), kHalving).seconds;
-}
-
-// Each round has half as large messages as the one before. Those that are no power of two give all to another one first, and get it
-// back.
-double GroupSums::HalvingDoublingSeconds(int64_t elements) {
-  if (on_each_ > 1) return HalvingDoublingByHosts(elements);
-  const auto of = [&](SumSample* sample, int64_t count) {
-    return sample->Seconds(std::max<int64_t>(1, count), CollectiveAlgorithm::kHalvingDoubling);
-  };
-  const auto rounds_of = [](int members) { return std::floor(std::log2(static_cast<double>(members))); };
-  const double told = rounds_of(whole_->members());
-  const auto all_rounds = [&](int64_t left) {
-    double seconds = 0;
-    for (double rounds = rounds_of(members()); rounds > 0; rounds -= told, left >>= static_cast<int>(told))
-      seconds += std::min(1.0, rounds / told) * of(whole_, left);
-    return seconds;
-  };
-  const double folding_seconds =
-      IsPowerOfTwo() ? 0 : std::max(0.0, of(three_, elements) - of(two_, elements));
-  return all_rounds(elements) + folding_seconds;
 }
 
 // Rounds grow with the logarithm of the members.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/halving_rounds.h"
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
 #include "runtime/ir/collective/collective_time.h"
@@ -67,7 +68,7 @@ constexpr int kMostSummedWhole = 64;
 // What sums of gradients take over one set of devices that may be large.
 //
 // Of more than `most_exact` members, or of some dozens more where hosts have several (all of kMostSummedWhole devices), nothing is run through message by
-// message. A ring's rounds are those of a ring over some of its members with as large messages; halving and doubling, and trees, go on as they do over some. A hierarchy is the rings of its
+// message. A ring's rounds are those of a ring over some of its members with as large messages; trees go on as they do over some; halving and doubling is told round by round (HalvingRounds). A hierarchy is the rings of its
 // levels: within hosts or what the links show to be together, then over one member of each, and so on, as
 // HierarchicalSchedule has them: all of a vector leaves a host by its cards in turns, and a rack or a site by one way. What is scattered or
 // gathered in even parts goes around a ring, or by halves (Reductions::SharedSeconds).
@@ -121,9 +122,6 @@ class GroupSums {
   Ring RingOver(const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);
   double HalvedSeconds(int64_t elements, SumPart part);
-  bool IsPowerOfTwo() const { return (devices_.size() & (devices_.size() - 1)) == 0; }
-  double HalvingDoublingSeconds(int64_t elements);
-  double HalvingDoublingByHosts(int64_t elements);
   double TreeSeconds(int64_t elements);
   double NestSeconds(const Nest& nest, int64_t elements) const;
 
@@ -134,7 +132,7 @@ class GroupSums {
   const std::vector<AllReduceTimes>* by_library_;  // null: as the links are
   SumSample* whole_ = nullptr;                     // of most_exact, or all
   SumSample* exact_ = nullptr;                     // of all; null: some have to tell of them
-  SumSample *half_ = nullptr, *three_ = nullptr, *two_ = nullptr;
+  SumSample* half_ = nullptr;
   Ring ring_;
   // Places in devices_, those of an end side by side: neighbours in a ring reach each other alike.
   std::vector<int> order_;
@@ -142,12 +140,9 @@ class GroupSums {
   bool shows_hosts_ = false;        // the first boundary is that of the hosts
   bool shares_outer_ways_ = false;  // what leaves a part of a further boundary takes turns
   double ways_out_ = 1;             // of the host with the fewest, or its part of them
-  int on_each_ = 1;                 // so many members each host has, if that is the same power of two of all
-  // Of halving and doubling by hosts, made when it is asked for: a host of each make-up, and one member of each host.
-  int parts_between_ = 1;
-  std::vector<SumSample*> hosts_;
-  std::unique_ptr<GroupSums> between_;
   std::vector<Nest> nests_;
+  // Whole, in the order of the ring along boundaries, and shared, as they are numbered; made when they are asked for.
+  std::unique_ptr<HalvingRounds> whole_rounds_, shared_rounds_;
   std::map<std::pair<int64_t, SumPart>, double> seconds_;
 };
 
