@@ -225,6 +225,7 @@ double GroupSums::Seconds(int64_t elements, SumPart part) {
   const double step = std::floor(kSizesOfOctave * std::log2(static_cast<double>(elements)));
   const auto size = [](double at) { return static_cast<int64_t>(std::exp2(at / kSizesOfOctave)); };
   const int64_t below = size(step), above = std::max(below + 1, size(step + 1));
+  if (elements == below) return SecondsOf(below, part);
   const double above_part = static_cast<double>(elements - below) / static_cast<double>(above - below);
   return SecondsOf(below, part) + above_part * (SecondsOf(above, part) - SecondsOf(below, part));
 }

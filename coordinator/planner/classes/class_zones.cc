@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/ordered_seconds.h"
 #include "runtime/base/stop_flag.h"
 
@@ -41,6 +40,8 @@ struct Zones {
   double seconds = kNever;  // estimated
 };
 bool IsFaster(const Zones& a, const Zones& b) { return a.seconds < b.seconds; }
+
+using ZonesKey = std::vector<int>;
 
 // For one number of routes: of all orders of the classes, or, where these are too many, of those that go round, the best for units of
 // one device and for wider ones. From these, local search: another degree of a class, two classes in each other's places. The
@@ -76,13 +77,9 @@ class ZoneSearch {
     if (Stopped()) return {};
     std::stable_sort(found.begin(), found.end(), IsFaster);
     std::vector<ClassedPlan> plans;
-    std::set<std::string> seen;
+    std::set<ZonesKey> seen;
     for (const Zones& zones : found) {
-      std::string key = absl::StrCat(zones.size);
-      for (const Zone& zone : zones.front_to_back) {
-        if (zone.kind != kLeftOut) absl::StrAppend(&key, ",", zone.kind, "x", StagesOf(zone));
-      }
-      if (!seen.insert(key).second) continue;
+      if (!seen.insert(KeyOf(zones)).second) continue;
       ClassedPlan plan = PlanOf(zones);
       if (!plan.empty()) plans.push_back(std::move(plan));
       if (plans.size() == most_plans) break;
@@ -193,6 +190,17 @@ class ZoneSearch {
   // As many where there is no bundle.
   int StagesOf(const Zone& zone) const { return std::min(zone.stages, MostStagesOf(zone)); }
 
+  // Of zones that are the same.
+  ZonesKey KeyOf(const Zones& zones) const {
+    ZonesKey key = {zones.size};
+    for (const Zone& zone : zones.front_to_back) {
+      if (zone.kind == kLeftOut) continue;
+      key.push_back(zone.kind);
+      key.push_back(StagesOf(zone));
+    }
+    return key;
+  }
+
   // None: the model does not fit.
   std::optional<RouteShape> ShapeOf(const Zones& zones) {
     RouteShape shape{.size = zones.size};
@@ -226,6 +234,13 @@ class ZoneSearch {
   }
 
   double Seconds(const Zones& zones) {
+    // Of several beginnings searches come to the same.
+    const auto [known, is_new] = seconds_.try_emplace(KeyOf(zones), kNever);
+    if (is_new) known->second = SecondsOf(zones);
+    return known->second;
+  }
+
+  double SecondsOf(const Zones& zones) {
     const std::optional<RouteShape> shape = ShapeOf(zones);
     if (!shape) return kNever;
     if (ordered_) return OrderedSeconds(*shape);
@@ -233,22 +248,35 @@ class ZoneSearch {
         .Seconds(MicroBatches(*shape), std::vector<double>(shape->stages.size(), 0));
   }
 
-  // Layers that make it faster where they are one stage further.
+  // With so many more; -1: it does not fit.
+  StageForm WithLayers(StageForm stage, int more) {
+    stage.layers += more;
+    if (!table_.FitWithLeast(stage)) stage.layers = -1;
+    return stage;
+  }
+
+  // Layers that make it faster where they are on another stage.
   void ShiftLayers(RouteShape& shape) {
     double seconds = OrderedSeconds(shape);
     const auto shift = [&] {
       for (size_t from = 0; from < shape.stages.size(); ++from) {
+        const int least = from > 0 && from + 1 < shape.stages.size() ? 1 : 0;
+        if (shape.stages[from].layers == least) continue;
+        const StageForm shorter = WithLayers(shape.stages[from], -1);
+        if (shorter.layers < 0) continue;
         for (size_t to = 0; to < shape.stages.size(); ++to) {
           if (to == from) continue;
-          RouteShape next = shape;
-          if (--next.stages[from].layers < (from > 0 && from + 1 < shape.stages.size() ? 1 : 0)) continue;
-          ++next.stages[to].layers;
-          if (!table_.FitWithLeast(next.stages[from]) || !table_.FitWithLeast(next.stages[to])) continue;
-          const double next_seconds = OrderedSeconds(next);
-          if (next_seconds >= kFaster * seconds) continue;
-          shape = std::move(next);
-          seconds = next_seconds;
-          return true;
+          const StageForm longer = WithLayers(shape.stages[to], 1);
+          if (longer.layers < 0) continue;
+          const StageForm own = std::exchange(shape.stages[from], shorter),
+                          other = std::exchange(shape.stages[to], longer);
+          const double next_seconds = OrderedSeconds(shape);
+          if (next_seconds < kFaster * seconds) {
+            seconds = next_seconds;
+            return true;
+          }
+          shape.stages[from] = own;
+          shape.stages[to] = other;
         }
       }
       return false;
@@ -279,6 +307,7 @@ class ZoneSearch {
   const std::atomic<bool>* const stop_;
   std::vector<std::vector<int>> kinds_of_;  // of each class, that a route has devices for
   std::vector<int> classes_;                // that have one
+  std::map<ZonesKey, double> seconds_;
   std::optional<OrderedReplicas> ordered_;  // none: under 1F1B, and no bundles
 };
 

@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/container/inlined_vector.h"
+
 namespace medley {
 namespace {
+
+constexpr size_t kFewStages = 16;
+using Stages = absl::InlinedVector<const OrderedStage*, kFewStages>;
 
 OrderedStage PassesOf(StageTable& table, const StageForm& stage) {
   OrderedStage of;
@@ -32,18 +37,18 @@ double SpanOf(const OrderedStage& of, int turns, double round_trip, double kept)
 }
 
 double LeastSecondsOf(const StageTable& table, const RouteShape& shape, int micro_batches,
-                      const std::vector<OrderedStage>& stages) {
-  std::vector<double> messages(stages.size(), 0);  // to the next stage
+                      const Stages& stages) {
+  absl::InlinedVector<double, kFewStages> messages(stages.size(), 0);  // to the next stage
   double round_trip = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     if (s + 1 < stages.size())
       messages[s] = table.LeastMessageSeconds(shape.stages[s].kind, shape.stages[s + 1].kind, shape.size);
-    round_trip += stages[s].forward_seconds + stages[s].input_gradient_seconds + 2 * messages[s];
+    round_trip += stages[s]->forward_seconds + stages[s]->input_gradient_seconds + 2 * messages[s];
   }
-  const OrderedStage& first = stages.front();
+  const OrderedStage& first = *stages.front();
   double seconds = round_trip + first.weight_gradient_seconds, before = 0, behind = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
-    const OrderedStage& own = stages[s];
+    const OrderedStage& own = *stages[s];
     const int units = shape.stages[s].units, turns = (micro_batches + units - 1) / units;
     const auto room_for = [&](double each) {
       return each > 0 ? std::clamp(std::floor(own.keeping.limit_bytes / each), 1.0, 1.0 * turns) : turns;
@@ -75,7 +80,9 @@ double LeastOrderedSeconds(StageTable& table, const RouteShape& shape, int micro
     stages.back().first_forward_seconds = first_forward_seconds[s];
     stages.back().after_seconds = after_seconds[s];
   }
-  return LeastSecondsOf(table, shape, micro_batches, stages);
+  Stages of;
+  for (const OrderedStage& stage : stages) of.push_back(&stage);
+  return LeastSecondsOf(table, shape, micro_batches, of);
 }
 
 double LeastOrderedSeconds(StageTable& table, SumsOfClasses& sums_of_classes, const SumModel& sums,
@@ -101,8 +108,8 @@ double LeastOrderedSeconds(StageTable& table, SumsOfClasses& sums_of_classes, co
 }
 
 double OrderedReplicas::LeastSeconds(const RouteShape& shape, int micro_batches) {
-  std::vector<OrderedStage> stages;
-  for (const StageForm& stage : shape.stages) stages.push_back(StageOf(stage));
+  Stages stages;
+  for (const StageForm& stage : shape.stages) stages.push_back(&StageOf(stage));
   return LeastSecondsOf(table_, shape, micro_batches, stages);
 }
 

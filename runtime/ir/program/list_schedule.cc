@@ -7,6 +7,8 @@
 namespace medley {
 namespace {
 
+constexpr double kNever = PassSimulation::kNever;
+
 class ListScheduler {
  public:
   ListScheduler(const PassGraph& graph, const ListRule& rule, PassSimulation& simulation, PassOrders& orders)
@@ -16,6 +18,8 @@ class ListScheduler {
         simulation_(simulation),
         orders_(orders),
         units_(graph.units()),
+        best_pass_(graph.units(), -1),
+        best_begin_(graph.units(), kNever),
         tie_seconds_(1e-9 * std::accumulate(graph.seconds().begin(), graph.seconds().end(), 0.0) /
                      std::max(1, graph.passes())),
         apart_(graph.stages().size()),
@@ -32,14 +36,9 @@ class ListScheduler {
     simulation_.Reset(rule_.joined, free_from);
     orders_.joined = rule_.joined;
     orders_.of_unit.assign(graph_.units(), {});
+    for (int u = 0; u < graph_.units(); ++u) FindBest(u);
     while (true) {
-      int next = -1;
-      for (int u = 0; u < graph_.units(); ++u) {
-        if (units_[u].changed) FindBest(u);
-        if (units_[u].best.pass >= 0 && (next < 0 || units_[u].best.begin < units_[next].best.begin))
-          next = u;
-      }
-      int pass = next < 0 ? -1 : units_[next].best.pass;
+      int pass = best_pass_[std::min_element(best_begin_.begin(), best_begin_.end()) - best_begin_.begin()];
       if (pass < 0 && rule_.when_full == ListRule::WhenFull::kTakeOneMore) pass = OneMore();
       if (pass < 0) break;
       Take(pass);
@@ -51,13 +50,7 @@ class ListScheduler {
   }
 
  private:
-  struct Choice {
-    int pass = -1;
-    double begin = 0;
-  };
   struct UnitState {
-    Choice best;
-    bool changed = true;  // since `best` was found
     double kept = 0;
     int in_flight = 0;         // forwards whose last gradient is to come
     int left = 0;              // passes
@@ -156,23 +149,24 @@ class ListScheduler {
   }
 
   void FindBest(UnitId u) {
-    UnitState& unit = units_[u];
-    unit.changed = false;
-    unit.best = {};
+    int best = -1;
+    double best_begin = kNever;
     for (const int s : graph_.StagesOf(u)) {
       for (int k = 0; k < kPassKinds; ++k) {
         const int pass = NextOf(s, static_cast<PassKind>(k), false);
         if (pass < 0) continue;
         const double ready = simulation_.ReadyAt(pass);
-        if (ready == PassSimulation::kNever) continue;
+        if (ready == kNever) continue;
         const double begin = std::max(ready, simulation_.FreeAt(u));
-        const Choice& best = unit.best;
-        if (best.pass < 0 || begin < best.begin - tie_seconds_ ||
-            (begin <= best.begin + tie_seconds_ && rule_.key[pass] < rule_.key[best.pass])) {
-          unit.best = {pass, begin};
+        if (best < 0 || begin < best_begin - tie_seconds_ ||
+            (begin <= best_begin + tie_seconds_ && rule_.key[pass] < rule_.key[best])) {
+          best = pass;
+          best_begin = begin;
         }
       }
     }
+    best_pass_[u] = best;
+    best_begin_[u] = best_begin;
   }
 
   // The forward that is run although its unit is full; -1: none is ready.
@@ -180,7 +174,7 @@ class ListScheduler {
     int best = -1;
     for (int s = 0; s < static_cast<int>(graph_.stages().size()); ++s) {
       const int pass = NextOf(s, PassKind::kForward, true);
-      if (pass < 0 || simulation_.ReadyAt(pass) == PassSimulation::kNever) continue;
+      if (pass < 0 || simulation_.ReadyAt(pass) == kNever) continue;
       if (best < 0 || rule_.key[pass] < rule_.key[best]) best = pass;
     }
     return best;
@@ -203,9 +197,10 @@ class ListScheduler {
     if (!rule_.phase.empty()) --unit.left_of[unit.phase];
     SkipPhases(unit);
     // What others wait for is of the stages beside this one.
-    unit.changed = true;
-    if (!stage.first()) units_[graph_.stages()[s - 1].unit].changed = true;
-    if (!stage.last()) units_[graph_.stages()[s + 1].unit].changed = true;
+    FindBest(stage.unit);
+    for (const int beside : {stage.first() ? s : s - 1, stage.last() ? s : s + 1}) {
+      if (graph_.stages()[beside].unit != stage.unit) FindBest(graph_.stages()[beside].unit);
+    }
   }
 
   const PassGraph& graph_;
@@ -214,6 +209,9 @@ class ListScheduler {
   PassSimulation& simulation_;
   PassOrders& orders_;
   std::vector<UnitState> units_;
+  // Of each unit, which it may run now, the soonest and most urgent one; -1, and never: none.
+  std::vector<int> best_pass_;
+  std::vector<double> best_begin_;
   std::vector<KeptBuffers> buffers_;     // of each unit; none: they are not counted
   std::vector<double> room_;             // that forwards leave, of each unit; empty: none
   const double tie_seconds_;             // sums of the same times in another order differ by less
