@@ -1,6 +1,7 @@
 #include "cli/job_commands.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -15,6 +16,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/json_message.h"
+#include "runtime/wire/model_flops.h"
 
 namespace medley {
 namespace {
@@ -79,8 +81,29 @@ class Repeated {
   std::string last_;
 };
 
+// What a job's devices do at most, asked of the coordinator once an attempt.
+class PeakOfJob {
+ public:
+  // 0: nothing is known, or not to this client.
+  double Of(CoordinatorClient& client, const v1::Job& job) {
+    if (ModelFlopsPerSecond(job) <= 0) return 0;
+    if (attempt_ == job.attempt()) return flops_per_second_;
+    attempt_ = job.attempt();
+    flops_per_second_ = 0;
+    const absl::StatusOr<v1::ListNodesResponse> nodes = client.ListNodes();
+    if (nodes.ok())
+      flops_per_second_ = PeakFlopsPerSecond(job, {nodes->profiles().begin(), nodes->profiles().end()});
+    return flops_per_second_;
+  }
+
+ private:
+  std::optional<uint32_t> attempt_;
+  double flops_per_second_ = 0;
+};
+
 absl::StatusOr<std::string> StatusText(CoordinatorClient& client, const Connection& connection,
-                                       const StatusCommand& command, CallHandle* handle, bool& ended) {
+                                       const StatusCommand& command, CallHandle* handle, PeakOfJob& peak,
+                                       bool& ended) {
   const bool json = connection.output == Output::kJson;
   if (command.job_id.empty()) {
     ASSIGN_OR_RETURN(const v1::ListJobsResponse jobs, client.ListJobs(command.limit, handle));
@@ -91,7 +114,7 @@ absl::StatusOr<std::string> StatusText(CoordinatorClient& client, const Connecti
   }
   ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(command.job_id, handle));
   ended = HasEnded(job.state());
-  return json ? JsonLine(job) : FormatJob(job, connection.columns);
+  return json ? JsonLine(job) : FormatJob(job, connection.columns, peak.Of(client, job));
 }
 
 // After the newest line of `logs`; 0 if there is none.
@@ -177,15 +200,16 @@ absl::Status FollowSteps(CoordinatorClient& client, const Connection& connection
 absl::Status RunStatus(const Connection& connection, const StatusCommand& command) {
   if (command.watch) BlockInterrupts();
   CoordinatorClient client = Connect(connection);
+  PeakOfJob peak;
   bool ended = false;
   Repeated repeated(connection);
   const auto look = [&](CallHandle& handle) -> absl::StatusOr<bool> {
-    ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, &handle, ended));
+    ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, &handle, peak, ended));
     repeated.Show(text);
     return ended;
   };
   if (command.watch) return LookAgainAndAgain(connection, look);
-  ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, nullptr, ended));
+  ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, nullptr, peak, ended));
   Print(text);
   return absl::OkStatus();
 }

@@ -253,6 +253,28 @@ TEST_CASE("what a coordinator answers does not command the terminal") {
   CHECK(Ask(coordinator, {"status", "x"}).err == "medley: no job \\x1b[2Jx\n");
 }
 
+TEST_CASE("a status says what share of its devices' best the model makes of them, where that was measured") {
+  FakeCoordinator coordinator;
+  coordinator.job.set_id("bible-1");
+  coordinator.job.set_state(v1::JOB_STATE_RUNNING);
+  coordinator.job.set_attempt(1);
+  coordinator.job.set_parameters(1'000'000'000);
+  coordinator.job.set_measured_step_seconds(2);
+  coordinator.job.mutable_last_step()->set_tokens(1000);
+  v1::DeviceShare& device = *coordinator.job.mutable_plan()->add_devices();
+  device.set_kind("L4");
+  device.set_used(true);
+  CHECK_THAT(Ask(coordinator, {"status", "bible-1"}).out, Catch::Contains(" 3.0 TFLOP/s\n"));
+  v1::DeviceProfile& profile = *coordinator.nodes.add_profiles();
+  profile.set_device_kind("L4");
+  profile.set_shape("gpt2 hidden=64 precision=f32");
+  profile.set_matmul_flops_per_second(1e13);
+  CHECK_THAT(Ask(coordinator, {"status", "bible-1"}).out,
+             Catch::Contains("3.0 TFLOP/s, 30 % of what its devices make of large products\n"));
+  profile.set_shape("gpt2 hidden=64 precision=bf16");
+  CHECK_THAT(Ask(coordinator, {"status", "bible-1"}).out, Catch::Contains(" 3.0 TFLOP/s\n"));
+}
+
 TEST_CASE("a status is shown again until the job has ended") {
   FakeCoordinator coordinator;
   coordinator.job = JobIn(v1::JOB_STATE_RUNNING);

@@ -51,6 +51,17 @@ std::string FormatRate(double per_second) {
   return absl::StrFormat("%.1fM", per_second / 1e6);
 }
 
+std::string FormatFlops(double per_second) {
+  double value = per_second / 1e9;
+  const char* unit = "G";
+  for (const char* larger : {"T", "P", "E"}) {
+    if (value < 1000) break;
+    value /= 1000;
+    unit = larger;
+  }
+  return absl::StrFormat(value < 100 ? "%.1f %sFLOP/s" : "%.0f %sFLOP/s", value, unit);
+}
+
 std::string FormatAmount(double amount) {
   if (amount == 0) return "0";
   if (amount >= 1000) return absl::StrFormat("%.0f", amount);

@@ -23,6 +23,9 @@ std::string FormatTime(double unix_seconds);
 // "912", "8.2k", "1.3M".
 std::string FormatRate(double per_second);
 
+// "312 GFLOP/s", "31.2 TFLOP/s".
+std::string FormatFlops(double per_second);
+
 // Of money, in whatever currency: "12600", "24.50", "0.0312".
 std::string FormatAmount(double amount);
 

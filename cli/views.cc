@@ -20,6 +20,7 @@
 #include "runtime/base/some_names.h"
 #include "runtime/wire/enum_names.h"
 #include "runtime/wire/json_message.h"
+#include "runtime/wire/model_flops.h"
 
 namespace medley {
 namespace {
@@ -222,6 +223,18 @@ Rows StepRows(const v1::ListStepsResponse& steps) {
   return rows;
 }
 
+// "31.2 TFLOP/s, 42 % of what its devices make of large products"
+std::string ModelFlopsOf(const v1::Job& job, double peak_flops_per_second) {
+  const double flops = ModelFlopsPerSecond(job);
+  if (flops <= 0) return "";
+  const std::string share =
+      peak_flops_per_second > 0
+          ? absl::StrCat(", ", absl::StrFormat("%.0f", 100 * flops / peak_flops_per_second),
+                         " % of what its devices make of large products")
+          : "";
+  return absl::StrCat(FormatFlops(flops), share);
+}
+
 }  // namespace
 
 std::string QualityOf(const v1::PlanReport& report) {
@@ -286,7 +299,7 @@ std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns) {
   return FormatTable(rows, columns);
 }
 
-std::string FormatJob(const v1::Job& job, size_t columns) {
+std::string FormatJob(const v1::Job& job, size_t columns, double peak_flops_per_second) {
   Rows rows = {{"job", Printable(job.id())}, {"state", StateName(job.state())}};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty() && value != "-") rows.push_back({name, value});
@@ -307,6 +320,7 @@ std::string FormatJob(const v1::Job& job, size_t columns) {
         absl::StrFormat("%.4f at step %d", job.last_validation().loss(), job.last_validation().step()));
   }
   if (job.last_step().tokens() > 0) add("tokens/s", TokenRate(job));
+  add("model FLOP/s", ModelFlopsOf(job, peak_flops_per_second));
   add("time left", TimeLeft(job, job.last_step().step()));
   add("measured step", FormatStepSeconds(job.measured_step_seconds()));
   const std::string error = ErrorOf(job.plan());

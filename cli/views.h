@@ -9,7 +9,8 @@
 namespace medley {
 
 std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns = 0);
-std::string FormatJob(const v1::Job& job, size_t columns = 0);
+// `peak_flops_per_second`: of its devices (runtime/wire/model_flops.h); 0: not known.
+std::string FormatJob(const v1::Job& job, size_t columns = 0, double peak_flops_per_second = 0);
 std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns = 0);
 std::string FormatSteps(const v1::ListStepsResponse& steps, size_t columns = 0);
 // A line of FormatSteps' for each of `steps` that have come since, without the heading; the same columns if

@@ -323,8 +323,16 @@ TEST_CASE("a job that runs says how fast it is and what is left of it, one that 
   job.set_measured_step_seconds(0.5);
   CHECK_THAT(FormatJob(job),
              Catch::Contains("\ntokens/s       4.1k\n") && Catch::Contains("\ntime left      7 min 30 s\n"));
+  CHECK_THAT(FormatJob(job), !Catch::Contains("FLOP/s"));  // the model is not known
+  job.set_parameters(124'000'000);
+  CHECK_THAT(FormatJob(job), Catch::Contains("\nmodel FLOP/s   3.0 TFLOP/s\n"));
+  CHECK_THAT(
+      FormatJob(job, 0, 7e12),
+      Catch::Contains("\nmodel FLOP/s   3.0 TFLOP/s, 44 % of what its devices make of large products\n"));
   job.set_state(v1::JOB_STATE_DONE);
   CHECK_THAT(FormatJob(job), Catch::Contains("tokens/s") && !Catch::Contains("time left"));
+  job.mutable_plan()->set_emulated(true);
+  CHECK_THAT(FormatJob(job), !Catch::Contains("FLOP/s"));
 }
 
 TEST_CASE("a step that updated nothing has no loss") {

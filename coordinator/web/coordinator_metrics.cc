@@ -6,15 +6,13 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/wire/model_flops.h"
 
 namespace medley {
 namespace {
 
 using Type = OpenMetrics::Type;
-
-constexpr double kFlopsPerParameterAndToken = 6;
 
 std::string StateName(v1::JobState state) {
   return absl::AsciiStrToLower(absl::string_view(v1::JobState_Name(state)).substr(sizeof("JOB_STATE_") - 1));
@@ -36,35 +34,6 @@ OpenMetrics::Labels Joined(OpenMetrics::Labels labels, const More&... more) {
 }
 
 OpenMetrics::Labels JobLabel(const std::string& id) { return {{"medley_job", id}}; }
-
-// What the devices of the job's plan do at most, as was measured of their kinds in its precision; 0: not known of all of them.
-double PeakFlopsPerSecond(const v1::Job& job, const std::vector<v1::DeviceProfile>& profiles) {
-  const std::string name = v1::Precision_Name(job.spec().precision());
-  const std::string precision =
-      absl::StrCat(" precision=",
-                   job.spec().precision() == v1::PRECISION_UNSPECIFIED
-                       ? "f32"
-                       : absl::AsciiStrToLower(absl::string_view(name).substr(sizeof("PRECISION_") - 1)),
-                   " ");
-  std::map<std::string, double> by_kind;
-  for (const v1::DeviceProfile& profile : profiles) {
-    if (!absl::StrContains(absl::StrCat(profile.shape(), " "), precision)) continue;
-    double& most = by_kind[profile.device_kind()];
-    most = std::max(most, profile.matmul_flops_per_second());
-  }
-  double sum = 0;
-  for (const v1::DeviceShare& device : job.plan().devices()) {
-    if (!device.used()) continue;
-    if (by_kind[device.kind()] <= 0) return 0;
-    sum += by_kind[device.kind()];
-  }
-  return sum;
-}
-
-double ModelFlopsPerSecond(const v1::Job& job) {
-  return kFlopsPerParameterAndToken * static_cast<double>(job.parameters()) *
-         static_cast<double>(job.last_step().tokens()) / job.measured_step_seconds();
-}
 
 }  // namespace
 
@@ -128,6 +97,7 @@ void AddJobFigures(const JobsToCount& jobs, double now_seconds, OpenMetrics& met
   const auto always = [](const v1::Job&) { return true; };
   const auto has_step = [](const v1::Job& job) { return job.has_last_step(); };
   const auto is_measured = [](const v1::Job& job) { return job.measured_step_seconds() > 0; };
+  const auto computes = [](const v1::Job& job) { return ModelFlopsPerSecond(job) > 0; };
   const auto is_planned = [](const v1::Job& job) { return job.plan().predicted_step_seconds() > 0; };
   const auto speed = [](const v1::Job& job) {
     return static_cast<double>(job.last_step().tokens()) / job.measured_step_seconds();
@@ -149,7 +119,7 @@ void AddJobFigures(const JobsToCount& jobs, double now_seconds, OpenMetrics& met
   of_jobs("medley_job_tokens_per_second", Type::kGauge, "Of the attempt, by the median of its steps.",
           is_measured, speed);
   of_jobs("medley_job_flops_per_second", Type::kGauge,
-          "Operations of the model: six for each parameter and token.", is_measured, ModelFlopsPerSecond);
+          "Operations of the model: six for each parameter and token.", computes, ModelFlopsPerSecond);
   const auto peak = [&](const v1::Job& job) { return PeakFlopsPerSecond(job, jobs.profiles); };
   of_jobs(
       "medley_job_peak_flops_per_second", Type::kGauge,
@@ -158,7 +128,7 @@ void AddJobFigures(const JobsToCount& jobs, double now_seconds, OpenMetrics& met
   of_jobs(
       "medley_job_model_flops_utilization_ratio", Type::kGauge,
       "MFU: the model's operations over what the plan's devices make of products of large matrices.",
-      [&](const v1::Job& job) { return is_measured(job) && peak(job) > 0; },
+      [&](const v1::Job& job) { return computes(job) && peak(job) > 0; },
       [&](const v1::Job& job) { return ModelFlopsPerSecond(job) / peak(job); });
   of_jobs("medley_job_step_seconds", Type::kGauge, "Median of the attempt's steps.", is_measured,
           [](const v1::Job& job) { return job.measured_step_seconds(); });

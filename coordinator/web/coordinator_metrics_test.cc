@@ -136,6 +136,9 @@ TEST_CASE("what is known of a job has its figure, and what is not has none") {
   CHECK(Value(text, "medley_job_flops_per_second{medley_job=\"gpt-1\"}") == 6 * 100 * 32);
   CHECK(Value(text, "medley_job_peak_flops_per_second{medley_job=\"gpt-1\"}") == 96000);
   CHECK(Value(text, "medley_job_model_flops_utilization_ratio{medley_job=\"gpt-1\"}") == 0.2);
+  JobsToCount emulated = jobs;
+  emulated.shown[0].mutable_plan()->set_emulated(true);
+  CHECK_THAT(TextOf(emulated), !Catch::Contains("medley_job_flops_per_second{"));
   CHECK(Value(text, "medley_job_predicted_over_measured_ratio{medley_job=\"gpt-1\"}") == 0.5);
   CHECK(Value(text, "medley_job_loss{medley_job=\"gpt-1\"}") == 3.5);
   CHECK(Value(text, "medley_job_tokens_total{medley_job=\"gpt-1\"}") == 5000);
