@@ -12,70 +12,87 @@
 
 namespace medley {
 
-// What messages of a round share: of each level, the part that a member is in, and how many of its messages go at once.
+// What messages of a round share, as MessageClock has it: of each level, the part that a member is in, and how many messages leave it
+// and come to it at once. Between two whose hosts' cards are known these are cards, and the ways of racks and sites; between others the way of the
+// outermost boundary between them.
 class HalvingRounds::Ways {
  public:
   Ways(const PlanningProblem& problem, const std::vector<int>& devices,
        const std::vector<Boundary>& boundaries, int at_once) {
-    if (problem.devices[devices.front()].network_cards <= 0) {
-      takes_outermost_ = true;
-      for (const Boundary& boundary : boundaries) {
-        const int parts = 1 + *std::max_element(boundary.begin(), boundary.end());
-        levels_.push_back({boundary, std::vector<double>(parts, 1)});
-      }
-      return;
+    Level& hosts = network_.emplace_back();
+    for (const int d : devices) {
+      const int cards = problem.devices[d].network_cards;
+      has_cards_.push_back(cards > 0);
+      Add(hosts, HostOf(problem, d), std::max(1.0, 1.0 * cards) / at_once);
     }
-    Level& hosts = levels_.emplace_back();
-    for (const int d : devices)
-      Add(hosts, HostOf(problem, d), 1.0 * problem.devices[d].network_cards / at_once);
     const std::vector<ByLevel<int>> places = PlacesOf(problem);
     for (const WayLevel level : {WayLevel::kRack, WayLevel::kSite}) {
       if (places.empty() || places.front()[level] < 0) continue;
-      Level& of_places = levels_.emplace_back();
+      Level& of_places = network_.emplace_back();
       for (const int d : devices) Add(of_places, places[d][level], 1.0 / at_once);
+    }
+    for (const Boundary& boundary : boundaries) {
+      Level& of_boundary = boundaries_.emplace_back();
+      for (const int part : boundary) Add(of_boundary, part, 1);
     }
   }
 
-  // By what two exchange; none within a host.
-  template <typename Visit>
-  void ForEach(int a, int b, const Visit& visit) {
-    for (size_t level = levels_.size(); level > 0; --level) {
-      Level& of = levels_[level - 1];
-      if (of.part_of[a] == of.part_of[b]) continue;
-      visit(of, of.part_of[a]);
-      visit(of, of.part_of[b]);
-      if (takes_outermost_) return;
-    }
+  // Whether two reach each other by what they have for those around them, whom nothing sets apart.
+  bool AreTogether(int a, int b) const {
+    const std::vector<Level>& levels = LevelsOf(a, b);
+    return levels.empty() || levels.front().part_of[a] == levels.front().part_of[b];
   }
-  void Count(int a, int b) {
-    ForEach(a, b, [](Level& level, int part) { level.wanted[part] += 1; });
+  void Count(int from, int to) {
+    ForEach(from, to, [](Level& level, int out, int in) {
+      level.out[out] += 1;
+      level.in[in] += 1;
+    });
   }
-  double SlowdownOf(int a, int b) {
+  double SlowdownOf(int from, int to) {
     double slowdown = 1;
-    ForEach(a, b, [&](const Level& level, int part) {
-      slowdown = std::max(slowdown, level.wanted[part] / level.ways[part]);
+    ForEach(from, to, [&](const Level& level, int out, int in) {
+      slowdown = std::max({slowdown, level.out[out] / level.ways[out], level.in[in] / level.ways[in]});
     });
     return slowdown;
   }
   void Forget() {
-    for (Level& level : levels_) level.wanted.assign(level.ways.size(), 0);
+    for (std::vector<Level>* levels : {&network_, &boundaries_}) {
+      for (Level& level : *levels) {
+        level.out.assign(level.ways.size(), 0);
+        level.in.assign(level.ways.size(), 0);
+      }
+    }
   }
 
  private:
   struct Level {
-    std::vector<int> part_of;  // of each member
-    std::vector<double> ways;  // of each part
-    std::vector<double> wanted = {};
-    std::map<int, int> numbers = {};
+    std::vector<int> part_of;     // of each member
+    std::vector<double> ways;     // of each part
+    std::vector<double> out, in;  // of each part, messages
+    std::map<int, int> numbers;   // of parts
   };
-  static void Add(Level& level, int place, double ways) {
-    const auto [entry, is_new] = level.numbers.try_emplace(place, static_cast<int>(level.ways.size()));
+  static void Add(Level& level, int part, double ways) {
+    const auto [entry, is_new] = level.numbers.try_emplace(part, static_cast<int>(level.ways.size()));
     if (is_new) level.ways.push_back(ways);
     level.part_of.push_back(entry->second);
   }
+  bool HaveCards(int a, int b) const { return has_cards_[a] && has_cards_[b]; }
+  const std::vector<Level>& LevelsOf(int a, int b) const { return HaveCards(a, b) ? network_ : boundaries_; }
 
-  bool takes_outermost_ = false;
-  std::vector<Level> levels_;  // innermost first
+  template <typename Visit>
+  void ForEach(int from, int to, const Visit& visit) {
+    const bool have_cards = HaveCards(from, to);
+    if (have_cards && AreTogether(from, to)) return;
+    std::vector<Level>& levels = have_cards ? network_ : boundaries_;
+    for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+      if (level->part_of[from] == level->part_of[to]) continue;
+      visit(*level, level->part_of[from], level->part_of[to]);
+      if (!have_cards) return;
+    }
+  }
+
+  std::vector<bool> has_cards_;              // of each member
+  std::vector<Level> network_, boundaries_;  // innermost first
 };
 
 HalvingRounds::HalvingRounds(const PlanningProblem& problem, const std::vector<int>& devices,
@@ -84,34 +101,33 @@ HalvingRounds::HalvingRounds(const PlanningProblem& problem, const std::vector<i
       own_part_(1.0 / static_cast<double>(devices.size())) {
   const std::vector<HalvingLeaf> leaves = LeavesOf(static_cast<int>(devices.size()));
   Ways ways(problem, devices, boundaries, at_once);
-  const auto add = [&](Round& round, const std::vector<std::pair<int, int>>& exchanges) {
+  const auto add = [&](Round& round, const std::vector<std::pair<int, int>>& messages) {
     ways.Forget();
-    for (const auto& [a, b] : exchanges) ways.Count(a, b);
-    for (const auto& [a, b] : exchanges) {
-      const bool within_host = HostOf(problem, devices[a]) == HostOf(problem, devices[b]);
-      const Pair pair{&problem.links.Between(devices[a], devices[b]), within_host, ways.SlowdownOf(a, b)};
+    for (const auto& [from, to] : messages) ways.Count(from, to);
+    for (const auto& [from, to] : messages) {
+      const Pair pair{&problem.links.Between(devices[from], devices[to]), ways.AreTogether(from, to),
+                      ways.SlowdownOf(from, to)};
       if (std::find(round.pairs.begin(), round.pairs.end(), pair) == round.pairs.end())
         round.pairs.push_back(pair);
     }
   };
-  std::vector<std::pair<int, int>> exchanges;
+  std::vector<std::pair<int, int>> messages;
   for (const HalvingLeaf& leaf : leaves) {
-    if (leaf.extra >= 0) exchanges.push_back({leaf.extra, leaf.member});
+    if (leaf.extra >= 0) messages.push_back({leaf.extra, leaf.member});
   }
-  add(folding_, exchanges);
+  add(folding_, messages);
   const int count = static_cast<int>(leaves.size());
   for (int half = count / 2; half >= 1; half /= 2) {
-    exchanges.clear();
-    for (int leaf = 0; leaf < count; ++leaf) {
-      if (leaf < (leaf ^ half)) exchanges.push_back({leaves[leaf].member, leaves[leaf ^ half].member});
-    }
+    messages.clear();
+    for (int leaf = 0; leaf < count; ++leaf)
+      messages.push_back({leaves[leaf].member, leaves[leaf ^ half].member});
     Round& round = halving_.emplace_back();
     round.part = static_cast<double>(half) / count;
-    add(round, exchanges);
+    add(round, messages);
   }
 }
 
-// Of all members at once, each of which has a way to others of its host and one to other hosts, as MessageClock has them.
+// Of all members at once, each of which has a way to others around it and one to what is further, as MessageClock has them.
 class HalvingRounds::Clock {
  public:
   Clock(double elements, double bytes_per_element)
@@ -126,8 +142,8 @@ class HalvingRounds::Clock {
       const LinkModel& link = exchanged ? pair.link->exchange : pair.link->transfer;
       const double whole_seconds = link.Seconds(bytes), chunk_seconds = link.Seconds(bytes / chunks),
                    occupied_seconds = whole_seconds - std::min(whole_seconds, link.LatencySeconds()),
-                   start_seconds = std::max(first_seconds_, free_seconds_[pair.within_host ? 1 : 0]);
-      double& free = free_seconds[pair.within_host ? 1 : 0];
+                   start_seconds = std::max(first_seconds_, free_seconds_[pair.together ? 1 : 0]);
+      double& free = free_seconds[pair.together ? 1 : 0];
       free = std::max(free, start_seconds + pair.slowdown * occupied_seconds);
       first_seconds = std::max(first_seconds, start_seconds + chunk_seconds);
       last_seconds =

@@ -3,18 +3,22 @@
 #include <vector>
 
 #include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/collective/collective_problem.h"
 #include "runtime/ir/collective/collective_time.h"
 
 namespace medley {
 
 // What halving and doubling take over many members, round by round, without looking at each message: in each round all leaves exchange as
 // much with a leaf as far from them, so what a round takes is told by the slowest of few kinds of pairs: by their link, and by how
-// many want the ways out at their ends at the same time. A round's messages follow the last one's chunk by chunk, if they do not want the same way. Messages that share a host's cards go side by side, and those
-// that share the way of a rack or a site, or of a host whose cards are not known, one after another.
+// many messages want the ways out and in at their ends, which share these evenly. A round's messages follow the last one's chunk by chunk, if
+// they do not want the same way.
+//
+// One message after another takes a card at both ends as MessageClock has it, so that where pairs lie across hosts with too few cards each waits
+// for the one before, along all hosts: up to fourteen times as long (64 hosts of four with one card each, and one of one). Cards send what there is.
 class HalvingRounds {
  public:
-  // `devices`: of the problem, in the order in which they are numbered (LeavesOf). `boundaries`: of these (BoundariesOf), which count where cards
-  // are not known. So many such sums share the cards. Keeps references to links of the problem, which must outlive it.
+  // `devices`: of the problem, at least one, in the order in which they are numbered (LeavesOf). `boundaries`: of these (BoundariesOf), which count
+  // where cards are not known. So many such sums share the cards. Keeps references to links of the problem, which must outlive it.
   HalvingRounds(const PlanningProblem& problem, const std::vector<int>& devices,
                 const std::vector<Boundary>& boundaries, int at_once);
 
@@ -24,8 +28,8 @@ class HalvingRounds {
  private:
   struct Pair {
     const LinkCost* link = nullptr;
-    bool within_host = false;
-    double slowdown = 1;  // of what occupies a way
+    bool together = false;  // what leads further is not wanted
+    double slowdown = 1;    // of what occupies a way
     friend bool operator==(const Pair&, const Pair&) = default;
   };
   struct Round {

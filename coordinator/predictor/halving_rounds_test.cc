@@ -16,7 +16,7 @@ LinkCost Link(double latency_seconds, double bytes_per_second) {
   return {line, line};
 }
 
-// Devices on hosts that have unlike numbers of them, hosts of a kind side by side, at one or two sites.
+// Devices on hosts that have unlike numbers of them, hosts of a kind side by side, at one or two sites. Of some or all hosts nobody knows the cards.
 struct UnlikeHosts {
   explicit UnlikeHosts(uint64_t seed) {
     std::mt19937_64 random(seed);
@@ -28,7 +28,7 @@ struct UnlikeHosts {
     int host = 0;
     for (int site = 0; site < sites; ++site) {
       for (int kind = 0; kind < kinds; ++kind) {
-        const int on_host = pick({1, 2, 4, 8}), cards = has_cards ? pick({1, 2, 4, 8}) : 0;
+        const int on_host = pick({1, 2, 4, 8}), cards = has_cards ? pick({0, 1, 2, 4, 8}) : 0;
         for (int of_kind = pick({1, 2, 3, 5}); of_kind > 0; --of_kind, ++host) {
           for (int member = 0; member < on_host; ++member) {
             const int d = static_cast<int>(devices.size());
@@ -93,14 +93,14 @@ TEST_CASE(
         CAPTURE(seed, many.devices.size(), elements, static_cast<int>(part));
         const double error = std::log(rounds.Seconds(elements, part) / many.Seconds(elements, part));
         // Of small messages latencies count, and whoever crosses between sites in one round need not do so in the next.
-        CHECK(std::abs(error) < (elements < 1 << 20 ? 0.8 : 0.5));
+        CHECK(std::abs(error) < (elements < 1 << 20 ? 1 : 0.6));
         off += std::abs(error);
         ++told;
       }
     }
   }
   CHECK(told > 300);
-  CHECK(off / told < 0.1);
+  CHECK(off / told < 0.12);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -277,10 +276,7 @@ double Reductions::SharedSeconds(const SharedSlice& slice, SumPart part) {
     const double all = std::accumulate(slice.shares.begin(), slice.shares.end(), 0.0),
                  least = *std::min_element(slice.shares.begin(), slice.shares.end()) / all;
     const int64_t even = ElementsAsEven(slice.elements, members, least);
-    if (group.many == nullptr) return WholeSeconds(number, even) / 2;
-    const bool as_fast_as_can_be = group.sums_by_library != nullptr || MustHalve(slice.devices.size()) ||
-                                   HostsAreTogether(slice.devices);
-    return as_fast_as_can_be ? group.many->SecondsOf(even, part) : group.many->RingSecondsOf(even, part);
+    return group.many == nullptr ? WholeSeconds(number, even) / 2 : ManyOf(slice).SecondsOf(even, part);
   }
   const SharedTimes* times = &RingTimesOf(group, slice);
   if (MayHalve(slice.devices.size())) {
@@ -295,13 +291,17 @@ double Reductions::SharedRingSeconds(const SharedSlice& slice, SumPart part) {
   return RingTimesOf(groups_[GroupOf(slice.devices, slice.at_once, slice.on_hosts)], slice).Of(part);
 }
 
-bool Reductions::HostsAreTogether(const std::vector<int>& devices) const {
-  std::set<int> seen;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const int host = HostOf(problem_, devices[i]);
-    if ((i == 0 || HostOf(problem_, devices[i - 1]) != host) && !seen.insert(host).second) return false;
-  }
-  return true;
+// Who is beside whom as they are numbered is what halves go by.
+GroupSums& Reductions::ManyOf(const SharedSlice& slice) {
+  std::vector<int> key;
+  key.reserve(slice.devices.size() + 2);
+  for (const int d : slice.devices) key.push_back(classes_[d]);
+  key.push_back(slice.at_once);
+  key.push_back(slice.on_hosts ? 1 : 0);
+  std::unique_ptr<GroupSums>& many = many_in_order_[std::move(key)];
+  if (many == nullptr)
+    many = std::make_unique<GroupSums>(samples_, slice.devices, kMostSummed, slice.at_once, slice.on_hosts);
+  return *many;
 }
 
 const Reductions::SharedTimes& Reductions::HalvedTimesOf(Group& group, const SharedSlice& slice) {
@@ -392,20 +392,17 @@ CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t ele
 }
 
 CollectiveChoice Reductions::ChooseShared(const SharedSlice& slice) const {
-  const SharedSlice canonical = Canonical(slice);
   if (slice.devices.size() > kMostChosenFor) {
-    GroupSums sums(samples_, canonical.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
-    CollectiveChoice choice = sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
-    const bool together = MustHalve(slice.devices.size()) || HostsAreTogether(slice.devices);
-    if (together && sums.SharesByHalves(slice.elements))
-      choice = {CollectiveAlgorithm::kHalvingDoubling, {}, 0};
+    GroupSums sums(samples_, slice.devices, kMostSummed, slice.at_once, /*on_hosts=*/true);
+    CollectiveChoice choice = sums.SharesByHalves(slice.elements)
+                                  ? CollectiveChoice{CollectiveAlgorithm::kHalvingDoubling, {}, 0}
+                                  : sums.Choose(slice.elements, CollectiveAlgorithm::kRing);
     choice.predicted_seconds = 0;
-    for (const SumPart part : {SumPart::kScattered, SumPart::kGathered}) {
-      choice.predicted_seconds +=
-          together ? sums.SecondsOf(slice.elements, part) : sums.RingSecondsOf(slice.elements, part);
-    }
-    return Renumbered(std::move(choice), canonical.devices, slice.devices);
+    for (const SumPart part : {SumPart::kScattered, SumPart::kGathered})
+      choice.predicted_seconds += sums.SecondsOf(slice.elements, part);
+    return choice;
   }
+  const SharedSlice canonical = Canonical(slice);
   CollectiveProblem problem = ProblemOf(canonical.devices, slice.at_once);
   problem.elements = slice.elements;
   CollectiveChoice ring =

@@ -136,9 +136,8 @@ class Reductions {
   }
   // By halving and doubling, in the order of the devices that `problem` has.
   static SharedTimes HalvedTimes(CollectiveProblem problem, const SharedSlice& slice);
-  // Whether those of a host follow each other, so that neighbours, who halve first, are beside each other. Looked at where nobody looks at
-  // each pair.
-  bool HostsAreTogether(const std::vector<int>& devices) const;
+  // Of more than kMostChosenFor devices, in their order.
+  GroupSums& ManyOf(const SharedSlice& slice);
   double WholeSeconds(int group, int64_t elements);
   const SharedTimes& RingTimesOf(Group& group, const SharedSlice& slice);
   const SharedTimes& HalvedTimesOf(Group& group, const SharedSlice& slice);
@@ -171,6 +170,7 @@ class Reductions {
   std::vector<int> classes_;                          // of each device
   std::vector<std::vector<int>> places_;              // CollectiveProblem::places_of_members, of all devices
   std::map<std::vector<int>, int> group_by_classes_;  // at_once and on_hosts behind them
+  std::map<std::vector<int>, std::unique_ptr<GroupSums>> many_in_order_;  // likewise, by classes in order
   std::vector<Group> groups_;
   mutable SumSamples samples_;  // of large groups
   int64_t chosen_members_ = 0;

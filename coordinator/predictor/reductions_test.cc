@@ -590,7 +590,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("of many whose hosts' members are not beside each other a slice goes around a ring") {
+TEST_CASE("many share a slice by halves where neighbours share a host, and else if latencies count") {
   PlanningProblem problem;
   std::vector<int> hosts, together, apart;
   for (int d = 0; d < 320; ++d) {
@@ -603,15 +603,17 @@ TEST_CASE("of many whose hosts' members are not beside each other a slice goes a
   problem.links.SetWithinHosts(0, 0, Link(1e-6, 1e11));
   problem.links.SetBetweenHosts(0, 0, Link(1e-4, 1e10));
   Reductions reductions(problem);
-  const auto choose = [&](const std::vector<int>& devices) {
-    const SharedSlice slice{.devices = devices, .shares = std::vector<double>(320, 1), .elements = 1 << 16};
+  const auto choose = [&](const std::vector<int>& devices, int64_t elements) {
+    const SharedSlice slice{.devices = devices, .shares = std::vector<double>(320, 1), .elements = elements};
     const CollectiveChoice choice = reductions.ChooseShared(slice);
     CHECK(choice.predicted_seconds == Approx(reductions.SharedSeconds(slice, SumPart::kScattered) +
                                              reductions.SharedSeconds(slice, SumPart::kGathered)));
     return choice.algorithm;
   };
-  CHECK(choose(together) == CollectiveAlgorithm::kHalvingDoubling);
-  CHECK(choose(apart) == CollectiveAlgorithm::kRing);
+  CHECK(choose(together, 1 << 16) == CollectiveAlgorithm::kHalvingDoubling);
+  CHECK(choose(together, 1 << 22) == CollectiveAlgorithm::kHalvingDoubling);
+  CHECK(choose(apart, 1 << 16) == CollectiveAlgorithm::kHalvingDoubling);
+  CHECK(choose(apart, 1 << 26) == CollectiveAlgorithm::kRing);
 }
 
 TEST_CASE("a group of more than are looked at pair by pair is chosen for by some of them") {

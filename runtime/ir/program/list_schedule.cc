@@ -18,8 +18,8 @@ class ListScheduler {
         simulation_(simulation),
         orders_(orders),
         units_(graph.units()),
-        best_pass_(graph.units(), -1),
-        best_begin_(graph.units(), kNever),
+        best_pass_(std::max(1, graph.units()), -1),
+        best_begin_(best_pass_.size(), kNever),
         tie_seconds_(1e-9 * std::accumulate(graph.seconds().begin(), graph.seconds().end(), 0.0) /
                      std::max(1, graph.passes())),
         apart_(graph.stages().size()),
