@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "coordinator/predictor/hosts_that_count.h"
 #include "coordinator/predictor/library_sums.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
@@ -137,43 +138,6 @@ GroupSums::Ring GroupSums::RingOver(const std::vector<int>& devices, int at_once
   return {&samples_.Of(devices, most_exact_, at_once), static_cast<int>(devices.size())};
 }
 
-std::vector<int> GroupSums::HostsThatCount() const {
-  std::map<int, std::vector<int>>
-      of_end;  // two on different hosts at most: from elsewhere others of the end are like one of them
-  for (const int d : devices_) {
-    std::vector<int>& known = of_end[problem_.links.EndOf(d)];
-    if (known.empty() || (known.size() == 1 && HostOf(problem_, known[0]) != HostOf(problem_, d)))
-      known.push_back(d);
-  }
-  const DeviceLinks& links = problem_.links;
-  const auto counts = [&](int host, const std::vector<int>& devices) {
-    if (problem_.devices[devices[0]].network_cards > 0) return true;
-    if (problem_.forced_all_reduce == CollectiveAlgorithm::kHierarchical) return true;
-    std::map<int, int> first_of_end;
-    for (const int d : devices) first_of_end.try_emplace(links.EndOf(d), d);
-    for (const auto& [end, others] : of_end) {
-      const auto outside = std::find_if(others.begin(), others.end(),
-                                        [&](int other) { return HostOf(problem_, other) != host; });
-      if (outside == others.end()) continue;
-      for (const int b : devices) {
-        for (const auto& [end_of_a, a] : first_of_end) {
-          if (a != b && links.Between(a, b) == links.Between(a, *outside)) return false;
-        }
-      }
-    }
-    return true;
-  };
-  std::map<int, bool> host_counts;
-  for (const auto& [host, devices] : DevicesByHost(problem_, devices_))
-    host_counts[host] = devices.size() > 1 && counts(host, devices);
-  std::vector<int> hosts;
-  for (const int d : devices_) {
-    const int host = HostOf(problem_, d);
-    hosts.push_back(host_counts.at(host) ? host : -1 - d);
-  }
-  return hosts;
-}
-
 void GroupSums::FindBoundaries() {
   // Numbers parts in the order of their first members; one of all members or of each alone is none. Later ones are of whole parts
   // of those before.
@@ -190,7 +154,7 @@ void GroupSums::FindBoundaries() {
     boundaries_.push_back(std::move(boundary));
     return true;
   };
-  std::vector<int> part_of = HostsThatCount();
+  std::vector<int> part_of = HostsThatCount(problem_, devices_);
   shows_hosts_ = add(part_of);
   if (shows_hosts_) {
     const std::map<int, std::vector<int>> by_host = DevicesByHost(problem_, devices_);

@@ -118,8 +118,6 @@ class GroupSums {
 
   // Hosts, where they count, and what shows in the links of some devices.
   void FindBoundaries();
-  // Of each: its host, or a number that no other has where nothing sets the host apart (Reductions).
-  std::vector<int> HostsThatCount() const;
   Nest NestAlong(std::vector<Boundary> boundaries, bool from_hosts) const;
   Ring RingOver(const std::vector<int>& devices, int at_once) const;
   Way FastestWay(int64_t elements, std::optional<CollectiveAlgorithm> algorithm);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/predictor/hosts_that_count.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
@@ -32,51 +33,15 @@ Reductions::Reductions(const PlanningProblem& problem) : problem_(problem), samp
 }
 
 void Reductions::FindHosts() {
-  std::map<int, std::vector<int>> by_host;
-  for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
-    if (problem_.devices[d].host >= 0) by_host[problem_.devices[d].host].push_back(d);
-  }
-  hosts_.assign(problem_.devices.size(), -1);
-  // Of each end two devices on different hosts: to all others outside a host the links are as to one of these.
-  std::vector<std::vector<int>> of_end(problem_.links.ends());
-  for (int d = 0; d < problem_.links.devices(); ++d) {
-    std::vector<int>& known = of_end[problem_.links.EndOf(d)];
-    if (known.empty() || (known.size() == 1 && HostOf(problem_, known[0]) != HostOf(problem_, d)))
-      known.push_back(d);
-  }
-  const auto add = [&](const std::vector<int>& devices) {
-    for (const int d : devices) hosts_[d] = static_cast<int>(devices_on_.size());
-    devices_on_.push_back(static_cast<int>(devices.size()));
-  };
-  for (const auto& [host, devices] : by_host) {
-    if (Shows(devices, of_end)) add(devices);
-  }
-  for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
-    if (hosts_[d] < 0) add({d});
-  }
-}
-
-bool Reductions::Shows(const std::vector<int>& host, const std::vector<std::vector<int>>& of_end) const {
-  if (host.size() < 2) return false;
-  if (problem_.devices[host[0]].network_cards > 0) return true;
-  if (problem_.forced_all_reduce == CollectiveAlgorithm::kHierarchical) return true;
-  for (const std::vector<int>& others : of_end) {
-    const auto outside = std::find_if(others.begin(), others.end(), [&](int other) {
-      return HostOf(problem_, other) != HostOf(problem_, host[0]);
-    });
-    if (outside == others.end()) continue;
-    for (const int a : host) {
-      const LinkCost& link = problem_.links.Between(a, *outside);
-      for (const int b : host) {
-        if (a != b && problem_.links.Between(a, b) == link) return false;
-      }
-    }
-  }
-  return true;
+  std::vector<int> all(problem_.devices.size());
+  std::iota(all.begin(), all.end(), 0);
+  hosts_ = HostsThatCount(problem_, all);
+  for (const int host : hosts_) ++devices_on_[host];
 }
 
 bool Reductions::Interchangeable(int a, int b) const {
-  if (hosts_[a] != hosts_[b] && (devices_on_[hosts_[a]] > 1 || devices_on_[hosts_[b]] > 1)) return false;
+  if (hosts_[a] != hosts_[b] && (devices_on_.at(hosts_[a]) > 1 || devices_on_.at(hosts_[b]) > 1))
+    return false;
   const DeviceCost &one = problem_.devices[a], &other = problem_.devices[b];
   if (one.network_cards != other.network_cards || one.site != other.site || one.rack != other.rack)
     return false;

@@ -147,8 +147,6 @@ class Reductions {
   double HalfRingSeconds(int group, ExchangeKind half, Bytes bytes);
   void FindHosts();
   void FindClasses();
-  // `of_end`: of each end a device on any other host, if there is one.
-  bool Shows(const std::vector<int>& host, const std::vector<std::vector<int>>& of_end) const;
   bool Interchangeable(int a, int b) const;
   std::vector<int> Canonical(const std::vector<int>& devices) const;
   // Those of a class by their shares, which follow.
@@ -165,8 +163,8 @@ class Reductions {
                                      const std::vector<int>& to);
 
   const PlanningProblem& problem_;
-  std::vector<int> hosts_;                            // of each device, those that count
-  std::vector<int> devices_on_;                       // of each such host
+  std::vector<int> hosts_;                            // of each device (HostsThatCount)
+  std::unordered_map<int, int> devices_on_;           // of each such host
   std::vector<int> classes_;                          // of each device
   std::vector<std::vector<int>> places_;              // CollectiveProblem::places_of_members, of all devices
   std::map<std::vector<int>, int> group_by_classes_;  // at_once and on_hosts behind them

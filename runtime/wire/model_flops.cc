@@ -4,10 +4,9 @@
 #include <map>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "runtime/wire/enum_names.h"
 
 namespace medley {
 namespace {
@@ -16,9 +15,9 @@ constexpr double kFlopsPerParameterAndToken = 6;
 
 // As the shapes of profiles say it.
 std::string PrecisionOf(const v1::JobSpec& spec) {
-  if (spec.precision() == v1::PRECISION_UNSPECIFIED) return "f32";
-  const std::string name = v1::Precision_Name(spec.precision());
-  return absl::AsciiStrToLower(absl::string_view(name).substr(sizeof("PRECISION_") - 1));
+  const v1::Precision precision =
+      spec.precision() == v1::PRECISION_UNSPECIFIED ? v1::PRECISION_F32 : spec.precision();
+  return NameOf(*v1::Precision_descriptor()->FindValueByNumber(precision));
 }
 
 }  // namespace
