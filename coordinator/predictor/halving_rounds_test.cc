@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "catch2/catch.hpp"
+#include "coordinator/predictor/whole_collective.h"
 #include "runtime/ir/collective/halving_doubling_schedule.h"
 
 namespace medley {
@@ -52,15 +53,7 @@ struct UnlikeHosts {
         problem.links.SetBetweenHosts(a, b, is_near ? Link(2e-5, a == b ? 2.5e10 : 1.2e10) : Link(1e-3, 5e9));
       }
     }
-    whole = {.members = static_cast<int>(devices.size()),
-             .host_of_member = hosts,
-             .groups_at_once = at_once,
-             .places_of_members = {{}}};
-    for (const int a : devices) {
-      whole.cards_of_member.push_back(problem.devices[a].network_cards);
-      whole.places_of_members[0].push_back(problem.devices[a].site);
-      for (const int b : devices) whole.links.push_back(a == b ? nullptr : &problem.links.Between(a, b));
-    }
+    whole = WholeCollective(problem, devices, at_once);
   }
 
   // Message by message.

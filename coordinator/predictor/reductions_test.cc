@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/whole_collective.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/collective/halving_doubling_schedule.h"
@@ -482,16 +483,8 @@ struct ManyOnHosts {
 
   // Of all devices, with each pair of them looked at.
   CollectiveProblem Whole(int64_t elements) const {
-    CollectiveProblem whole{.members = static_cast<int>(devices.size()),
-                            .elements = elements,
-                            .host_of_member = host_of,
-                            .groups_at_once = at_once,
-                            .places_of_members = {{}}};
-    for (const int a : devices) {
-      whole.cards_of_member.push_back(problem.devices[a].network_cards);
-      whole.places_of_members[0].push_back(problem.devices[a].site);
-      for (const int b : devices) whole.links.push_back(a == b ? nullptr : &problem.links.Between(a, b));
-    }
+    CollectiveProblem whole = WholeCollective(problem, devices, at_once);
+    whole.elements = elements;
     return whole;
   }
 
